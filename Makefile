@@ -1,0 +1,36 @@
+# Two commands do everything: `make test` and `make demo`. Both set up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test demo lint bench tables clean
+
+test: lint
+	$(BIN)/pytest
+
+demo: $(READY)
+	$(BIN)/muntin demo
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.tables --check
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+tables: $(READY)
+	$(BIN)/python -m scripts.tables
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("muntin needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,111 @@
+"""Aggregates: lift, combine, lower, identity, inverse, and the algebraic facts about them."""
+
+from collections.abc import Callable
+
+from muntin.aggregates.aggregate import Aggregate
+from muntin.aggregates.comparison import close, same_partial
+from muntin.aggregates.encoding import SnapshotError, seal, unseal
+from muntin.aggregates.extremes import (
+    M4,
+    ArgMax,
+    ArgMin,
+    Max,
+    MaxCount,
+    Min,
+    MinCount,
+    Range,
+    RelativeVariation,
+)
+from muntin.aggregates.moments import MomentSketch
+from muntin.aggregates.product import Product
+from muntin.aggregates.ranks import Median, Quantile
+from muntin.aggregates.runs import LongestRun
+from muntin.aggregates.sequences import (
+    Collect,
+    CollectDistinct,
+    Concat,
+    CountDistinct,
+    First,
+    Last,
+)
+from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, Bloom, CountMin, TopK
+from muntin.aggregates.spread import Std, Var
+from muntin.aggregates.sums import Count, GeoMean, Mean, Sum
+
+AGGREGATES: dict[str, Callable[..., Aggregate]] = {
+    factory.__name__: factory
+    for factory in (
+        Count,
+        Sum,
+        Min,
+        Max,
+        Mean,
+        GeoMean,
+        Var,
+        Std,
+        Range,
+        MinCount,
+        MaxCount,
+        ArgMin,
+        ArgMax,
+        First,
+        Last,
+        Collect,
+        CollectDistinct,
+        CountDistinct,
+        Concat,
+        M4,
+        Median,
+        Quantile,
+        MomentSketch,
+        Bloom,
+        CountMin,
+        ApproxDistinct,
+        ApproxQuantile,
+        TopK,
+        RelativeVariation,
+        LongestRun,
+    )
+}
+"""Every built-in aggregate by its name."""
+
+__all__ = [
+    "AGGREGATES",
+    "M4",
+    "Aggregate",
+    "ApproxDistinct",
+    "ApproxQuantile",
+    "ArgMax",
+    "ArgMin",
+    "Bloom",
+    "Collect",
+    "CollectDistinct",
+    "Concat",
+    "Count",
+    "CountDistinct",
+    "CountMin",
+    "First",
+    "GeoMean",
+    "Last",
+    "LongestRun",
+    "Max",
+    "MaxCount",
+    "Mean",
+    "Median",
+    "Min",
+    "MinCount",
+    "MomentSketch",
+    "Product",
+    "Quantile",
+    "Range",
+    "RelativeVariation",
+    "SnapshotError",
+    "Std",
+    "Sum",
+    "TopK",
+    "Var",
+    "close",
+    "same_partial",
+    "seal",
+    "unseal",
+]

@@ -1,0 +1,108 @@
+"""An aggregate is a monoid with a way in and a way out.
+
+lift turns one input into a partial, combine merges two partials of neighbouring stretches (older on
+the left), lower turns a partial into the result. Combine is associative and identity is neutral;
+everything else (inverse, commutative, selective, holistic) is a fact that an algorithm may ask for.
+From "General Incremental Sliding-Window Aggregation" (VLDB 2015), section 3.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Partial = Any
+
+
+def as_is(value: Any) -> Any:
+    """Return the value unchanged: the lift or lower of an aggregate that needs none."""
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """What a window computes, as functions on partials.
+
+    inverse(total, oldest) takes the oldest partial out of a total: inverse(combine(a, b), a) == b.
+    It may return NotImplemented where that would lose information (a NaN in a sum); the caller then
+    folds what is left. A selective combine returns one of its arguments. A null input never reaches
+    lift unless `nulls` is set. With `columns`, an input is a row (a mapping) and lift gets the value
+    of the one column, or the tuple of several. `encode` and `decode` turn a partial into plain data
+    (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither.
+
+    >>> from muntin import Aggregate, DabaLite
+    >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
+    >>> window = DabaLite(product)
+    >>> window.bulk_insert([2, -3, 4])
+    >>> window.query()
+    24
+    """
+
+    name: str
+    identity: Partial
+    lift: Callable[[Any], Partial]
+    combine: Callable[[Partial, Partial], Partial]
+    lower: Callable[[Partial], Any] = as_is
+    inverse: Callable[[Partial, Partial], Partial] | None = None
+    commutative: bool = False
+    selective: bool = False
+    holistic: bool = False
+    approximate: bool = False
+    nulls: bool = False
+    columns: tuple[str, ...] = ()
+    encode: Callable[[Partial], Any] | None = None
+    decode: Callable[[Any], Partial] | None = None
+    parts: tuple["Aggregate", ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
+            function = getattr(self, field)
+            if function is not None and not callable(function):
+                raise TypeError(f"aggregate {self.name!r}: {field} must be a function, got {function!r}")
+        if (self.encode is None) != (self.decode is None):
+            raise TypeError(f"aggregate {self.name!r}: give both encode and decode, or neither")
+        for column in self.columns:
+            if not isinstance(column, str):
+                raise TypeError(f"aggregate {self.name!r}: a column is named by text, got {column!r}")
+
+    @property
+    def invertible(self) -> bool:
+        """Whether a partial can be taken out of a total again."""
+        return self.inverse is not None
+
+    def input_lift(self) -> Callable[[Any], Partial]:
+        """Return lift as windows apply it: columns picked from the row, nulls skipped."""
+        lift, identity = self.lift, self.identity
+        if not self.columns:
+            if self.nulls:
+                return lift
+            return lambda value: identity if value is None else lift(value)
+
+        def lift_row(row: Any) -> Partial:
+            values = pick(row, self.columns)
+            if not self.nulls and any(value is None for value in values):
+                return identity
+            return lift(values[0] if len(values) == 1 else values)
+
+        return lift_row
+
+
+def pick(row: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the row's values for the columns, or say which column is missing."""
+    if not isinstance(row, Mapping):
+        raise TypeError(
+            f"columns {', '.join(map(repr, columns))} are asked for, so an input must be a row "
+            f"(a mapping such as a dict); got {row!r}. Leave the column names out to give bare values."
+        )
+    try:
+        return tuple([row[column] for column in columns])
+    except KeyError as missing:
+        raise KeyError(f"no column {missing} in the row; it has {', '.join(map(repr, row))}") from None
+
+
+def named(*columns: str | None) -> tuple[str, ...]:
+    """Return the column names that were given, all or none of them."""
+    if all(column is None for column in columns):
+        return ()
+    if any(column is None for column in columns):
+        raise TypeError(f"give all {len(columns)} column names or none, got {columns!r}")
+    return tuple(column for column in columns if column is not None)

@@ -1,0 +1,36 @@
+"""When two partials of the same rows count as the same.
+
+Integers, text and tuples must agree exactly. Floats may differ in their last bits, because algorithms
+associate differently. Approximate aggregates promise only that their results are near each other.
+"""
+
+import math
+from typing import Any
+
+from muntin.aggregates.aggregate import Aggregate, Partial
+
+
+def same_partial(aggregate: Aggregate, a: Partial, b: Partial) -> bool:
+    """Whether the two partials stand for the same rows."""
+    if aggregate.approximate:
+        return close(aggregate.lower(a), aggregate.lower(b), tolerance=0.05)
+    if aggregate.encode is not None:
+        return close(aggregate.encode(a), aggregate.encode(b))
+    return close(a, b)
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
+    """Compare plain data, floats within a relative tolerance and NaN equal to NaN.
+
+    >>> close((1, 0.1 + 0.2), (1, 0.3)), close(1, 2), close(float("nan"), float("nan"))
+    (True, False, True)
+    """
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, int | float):
+        return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance) or (a != a and b != b)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(close(a[key], b[key], tolerance) for key in a)
+    return bool(a == b)

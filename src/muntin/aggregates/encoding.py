@@ -1,0 +1,123 @@
+"""Plain data to bytes and back, with a version and a checksum, and without running anything.
+
+A sealed message is magic, format version, checksum of the body, body. The body is MessagePack, with
+extension types for what Python has beyond it. Reading builds only the types listed here: nothing in
+the bytes can name code. Every defect in what is read is one SnapshotError.
+"""
+
+import datetime as dt
+import decimal
+import hashlib
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+MAGIC = b"MNTN"
+VERSION = 1
+HEADER = struct.Struct(">4sH16s")
+
+
+class SnapshotError(ValueError):
+    """The bytes are not a snapshot that can be restored here; the message says why."""
+
+
+def seal(content: Any) -> bytes:
+    """Encode plain data as a versioned message with a checksum.
+
+    >>> unseal(seal({"window": (1, 2.5, None)}))
+    {'window': (1, 2.5, None)}
+    """
+    body: bytes = _pack(content)
+    return HEADER.pack(MAGIC, VERSION, _checksum(body)) + body
+
+
+def unseal(message: bytes) -> Any:
+    """Decode what seal made, or raise SnapshotError."""
+    if not isinstance(message, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, got {type(message).__name__}")
+    message = bytes(message)
+    if len(message) < HEADER.size or not message.startswith(MAGIC):
+        raise SnapshotError("these bytes are not a muntin snapshot (no MNTN header)")
+    _, version, checksum = HEADER.unpack_from(message)
+    if version != VERSION:
+        raise SnapshotError(f"snapshot format {version} cannot be read here; this muntin reads {VERSION}")
+    body = message[HEADER.size :]
+    if _checksum(body) != checksum:
+        raise SnapshotError("the snapshot is truncated or altered: its checksum does not match")
+    try:
+        return _unpack(body)
+    except (ValueError, TypeError, OverflowError, ArithmeticError, struct.error, RecursionError) as error:
+        raise SnapshotError(f"the snapshot's content cannot be decoded: {error}") from error
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _pack(value: Any) -> Any:
+    return msgpack.packb(value, default=_pack_extension, strict_types=True)
+
+
+def _unpack(body: bytes) -> Any:
+    return msgpack.unpackb(body, ext_hook=_unpack_extension, strict_map_key=False)
+
+
+def _pack_extension(value: Any) -> Any:
+    kind = type(value)
+    if kind in _CODE_OF_TYPE:
+        code = _CODE_OF_TYPE[kind]
+        return msgpack.ExtType(code, _pack(_EXTENSIONS[code][1](value)))
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
+        return msgpack.ExtType(_NUMPY, _pack([value.dtype.str, value.shape, value.tobytes()]))
+    raise TypeError(
+        f"a partial of type {kind.__qualname__} cannot be written: give the aggregate encode= and "
+        "decode= functions that turn it into plain data (numbers, text, bytes, tuples, lists, dicts)"
+    )
+
+
+def _unpack_extension(code: int, body: bytes) -> Any:
+    content = _unpack(body)
+    if code == _NUMPY:
+        return _numpy_value(*content)
+    if code not in _EXTENSIONS:
+        raise ValueError(f"unknown extension type {code}")
+    return _EXTENSIONS[code][2](content)
+
+
+def _numpy_value(dtype: str, shape: list[int], data: bytes) -> Any:
+    import numpy as np
+
+    values = np.frombuffer(data, dtype=np.dtype(dtype)).reshape(tuple(shape)).copy()
+    return values if shape else values[()]
+
+
+def _int_to_bytes(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, signed=True)
+
+
+def _int_from_bytes(data: bytes) -> int:
+    return int.from_bytes(data, signed=True)
+
+
+def _timedelta(parts: list[int]) -> dt.timedelta:
+    return dt.timedelta(*parts)
+
+
+_NUMPY = 0
+_EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    1: (tuple, list, tuple),
+    2: (int, _int_to_bytes, _int_from_bytes),
+    3: (frozenset, list, frozenset),
+    4: (set, list, set),
+    5: (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    6: (dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    7: (dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    8: (dt.timedelta, lambda t: [t.days, t.seconds, t.microseconds], _timedelta),
+    9: (decimal.Decimal, str, decimal.Decimal),
+    10: (uuid.UUID, str, uuid.UUID),
+    11: (complex, lambda z: [z.real, z.imag], lambda parts: complex(*parts)),
+}
+_CODE_OF_TYPE = {kind: code for code, (kind, _, _) in _EXTENSIONS.items()}

@@ -1,0 +1,274 @@
+"""Max-like aggregates: no inverse, mostly selective.
+
+Values are ordered as Spark orders them: NaN is larger than any number. Of equal values the first
+wins, which makes ArgMin and ArgMax depend on the order of the rows.
+"""
+
+import math
+from typing import Any
+
+from muntin.aggregates.aggregate import Aggregate, as_is, named
+
+Pair = tuple[Any, Any]
+
+
+def Min(column: str | None = None) -> Aggregate:
+    """Take the smallest value; NaN only if there is nothing else.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Min())
+    >>> window.bulk_insert([3, None, 1, 2])
+    >>> window.query()
+    1
+    """
+    return _selective("min", _min, column)
+
+
+def Max(column: str | None = None) -> Aggregate:
+    """Take the largest value; NaN is larger than any number.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Max("watts"))
+    >>> window.bulk_insert([{"watts": 3}, {"watts": 8}])
+    >>> window.query()
+    8
+    """
+    return _selective("max", _max, column)
+
+
+def Range(column: str | None = None) -> Aggregate:
+    """Take the largest less the smallest value.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Range())
+    >>> window.bulk_insert([3, 8, 5])
+    >>> window.query()
+    5
+    """
+    return _bounds_like("range", _range, column)
+
+
+def RelativeVariation(column: str | None = None) -> Aggregate:
+    """Take (max - min) / max, the relative variation of the DEBS 2012 challenge; NaN if max is 0.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(RelativeVariation())
+    >>> window.bulk_insert([6, 8, 7])
+    >>> window.query()
+    0.25
+    """
+    return _bounds_like("relative_variation", _relative_variation, column)
+
+
+def MinCount(column: str | None = None) -> Aggregate:
+    """Take the smallest value and how often it occurs.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(MinCount())
+    >>> window.bulk_insert([4, 0, 5, 0])
+    >>> window.query()
+    (0, 2)
+    """
+    return _counting("min_count", _min_count, column)
+
+
+def MaxCount(column: str | None = None) -> Aggregate:
+    """Take the largest value and how often it occurs.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(MaxCount())
+    >>> window.bulk_insert([3, 4, 0, 4, 4])
+    >>> window.query()
+    (4, 3)
+    """
+    return _counting("max_count", _max_count, column)
+
+
+def ArgMin(column: str | None = None, argument: str | None = None) -> Aggregate:
+    """Take the argument of the row whose value is smallest, the first of equals.
+
+    Without column names an input is a pair (value, argument). Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(ArgMin())
+    >>> window.bulk_insert([(3, "a"), (1, "b"), (1, "c")])
+    >>> window.query()
+    'b'
+    """
+    return _arg("arg_min", _arg_min, column, argument)
+
+
+def ArgMax(column: str | None = None, argument: str | None = None) -> Aggregate:
+    """Take the argument of the row whose value is largest, the first of equals.
+
+    Without column names an input is a pair (value, argument). Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(ArgMax("watts", "plug"))
+    >>> window.bulk_insert([{"watts": 8, "plug": "tv"}, {"watts": 8, "plug": "lamp"}])
+    >>> window.query()
+    'tv'
+    """
+    return _arg("arg_max", _arg_max, column, argument)
+
+
+def M4(column: str | None = None) -> Aggregate:
+    """Take (min, max, first, last), which draw a line chart without error (Jugel et al., VLDB 2014).
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(M4())
+    >>> window.bulk_insert([5, 2, 9, 4])
+    >>> window.query()
+    (2, 9, 5, 4)
+    """
+    return Aggregate(
+        "m4", identity=None, lift=_four, combine=_m4, columns=named(column)
+    )
+
+
+def above(x: Any, y: Any) -> bool:
+    """Whether x is larger than y, NaN being larger than any number."""
+    return bool(x > y or (x != x and y == y))
+
+
+def _selective(name: str, combine: Any, column: str | None) -> Aggregate:
+    return Aggregate(
+        name,
+        identity=None,
+        lift=as_is,
+        combine=combine,
+        commutative=True,
+        selective=True,
+        columns=named(column),
+    )
+
+
+def _min(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a if b is None else b
+    return b if above(a, b) else a
+
+
+def _max(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a if b is None else b
+    return b if above(b, a) else a
+
+
+def _bounds_like(name: str, lower: Any, column: str | None) -> Aggregate:
+    return Aggregate(
+        name,
+        identity=(None, None),
+        lift=_twice,
+        combine=_bounds,
+        lower=lower,
+        commutative=True,
+        columns=named(column),
+    )
+
+
+def _twice(value: Any) -> Pair:
+    return (value, value)
+
+
+def _bounds(a: Pair, b: Pair) -> Pair:
+    return (_min(a[0], b[0]), _max(a[1], b[1]))
+
+
+def _range(partial: Pair) -> Any:
+    return None if partial[0] is None else partial[1] - partial[0]
+
+
+def _relative_variation(partial: Pair) -> float | None:
+    if partial[0] is None:
+        return None
+    return float((partial[1] - partial[0]) / partial[1]) if partial[1] else math.nan
+
+
+def _counting(name: str, combine: Any, column: str | None) -> Aggregate:
+    return Aggregate(
+        name,
+        identity=None,
+        lift=_once,
+        combine=combine,
+        commutative=True,
+        columns=named(column),
+    )
+
+
+def _once(value: Any) -> Pair:
+    return (value, 1)
+
+
+def _min_count(a: Pair | None, b: Pair | None) -> Pair | None:
+    if a is None or b is None:
+        return a if b is None else b
+    if above(a[0], b[0]):
+        return b
+    return a if above(b[0], a[0]) else (a[0], a[1] + b[1])
+
+
+def _max_count(a: Pair | None, b: Pair | None) -> Pair | None:
+    if a is None or b is None:
+        return a if b is None else b
+    if above(a[0], b[0]):
+        return a
+    return b if above(b[0], a[0]) else (a[0], a[1] + b[1])
+
+
+def _arg(name: str, combine: Any, column: str | None, argument: str | None) -> Aggregate:
+    return Aggregate(
+        name,
+        identity=None,
+        lift=_pair,
+        combine=combine,
+        lower=_argument,
+        selective=True,
+        nulls=True,
+        columns=named(column, argument),
+    )
+
+
+def _pair(pair: Pair | None) -> Pair | None:
+    """Skip a row by its value alone: the argument may be null."""
+    return None if pair is None or pair[0] is None else pair
+
+
+def _argument(partial: Pair | None) -> Any:
+    return None if partial is None else partial[1]
+
+
+def _arg_min(a: Pair | None, b: Pair | None) -> Pair | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return b if above(a[0], b[0]) else a
+
+
+def _arg_max(a: Pair | None, b: Pair | None) -> Pair | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return b if above(b[0], a[0]) else a
+
+
+def _four(value: Any) -> tuple[Any, Any, Any, Any]:
+    return (value, value, value, value)
+
+
+def _m4(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a if b is None else b
+    return (_min(a[0], b[0]), _max(a[1], b[1]), a[2], b[3])

@@ -1,0 +1,311 @@
+"""Quantiles from power sums: the moment sketch of Gan et al. (VLDB 2018), sections 3 and 4.
+
+A partial is (counts, bounds, sums of x^1..x^k, sums of log(x)^1..log(x)^k over x > 0), so that combine
+is addition and the size is fixed. Reading a quantile finds the density of largest entropy that has
+these moments, by Newton's method on the dual with Chebyshev polynomials on a grid, one moment at a
+time for as long as the system can be solved.
+
+Where we differ: the paper mixes both families of moments, we take the one (values or logarithms) in
+which the data spread widest over their range. Zeros among positive values, infinities and NaN are
+counted apart and answered exactly; so are the smallest and the largest rank.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Real
+from operator import add, itemgetter
+from typing import TYPE_CHECKING, Any
+
+from muntin.aggregates.aggregate import Aggregate, named
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[np.float64]]
+
+# finite, positive, NaN, -infinity, infinity
+Counts = tuple[int, int, int, int, int]
+# least, greatest, least positive
+Bounds = tuple[float, float, float]
+Moments = tuple[Counts, Bounds, tuple[float, ...], tuple[float, ...]]
+
+CELLS = 512
+MAX_STEPS = 60
+CONVERGED = 1e-8
+# The error that rounding may leave in a moment on [-1, 1] before that moment is given up.
+TOLERANCE = 1e-2
+ROUNDING = 2.0**-50
+SMALLEST = 1e-290
+# E[p_r^2] / E[p_(r-1)^2] is 1/4 for a density that fills the range and 0 for r different values.
+FEW = 1e-7
+
+
+def MomentSketch(column: str | None = None, q: float = 0.5, *, k: int = 10) -> Aggregate:
+    """Estimate the q-quantile from the first k moments of the values and of their logarithms.
+
+    NaN ranks above every number and infinities at their ends; they do not disturb the rest. Ranks are
+    off by about 1 % on smooth data. What limits it: values whose distance from zero is d times their
+    spread keep only about 15 / log10(5 d) moments in double precision (two for 1e6 + normal), heavy
+    tails on both sides leave no moment that describes the middle, and between few different values the
+    estimate lies on a slope instead of a step. Powers that overflow are left out.
+    Cost: 2 k additions per combine; about a millisecond per query.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(MomentSketch(q=0.9))
+    >>> window.bulk_insert(range(1001))
+    >>> round(window.query(), -1)
+    900.0
+    """
+    check_share("moment_sketch", q)
+    if not isinstance(k, int) or not 1 <= k <= 20:
+        raise ValueError(f"moment_sketch: k must be a whole number from 1 to 20, got {k!r}")
+
+    def lift(value: Any) -> Moments:
+        return _lift(as_float("moment_sketch", value), k)
+
+    return Aggregate(
+        f"moment_sketch(k={k})",
+        identity=((0, 0, 0, 0, 0), (math.inf, -math.inf, math.inf), (0.0,) * k, (0.0,) * k),
+        lift=lift,
+        combine=_combine,
+        lower=lambda partial: moment_quantile(partial, q),
+        commutative=True,
+        approximate=True,
+        columns=named(column),
+    )
+
+
+def moment_quantile(partial: Moments, q: float) -> float | None:
+    """Read any quantile from one partial of MomentSketch; None if it has no values.
+
+    Cost: about a millisecond, independent of the number of values.
+
+    >>> sketch = MomentSketch()
+    >>> partial = sketch.identity
+    >>> for value in [1, 2, 3, 4, 5]:
+    ...     partial = sketch.combine(partial, sketch.lift(value))
+    >>> moment_quantile(partial, 0.0), round(moment_quantile(partial, 0.5)), moment_quantile(partial, 1.0)
+    (1.0, 3, 5.0)
+    """
+    check_share("moment_quantile", q)
+    (finite, positive, nans, lows, highs), (least, greatest, least_positive), powers, logs = partial
+    zeros = finite - positive if least == 0.0 else 0
+    steps = [(lows, -math.inf), (zeros, 0.0), (finite - zeros, None), (highs, math.inf), (nans, math.nan)]
+    n = sum(count for count, _ in steps)
+    if n == 0:
+        return None
+    # The decimal that was written, not its binary neighbour, as in Quantile.
+    position = Fraction(repr(float(q))) * n
+    for count, answer in steps:
+        if position <= count and count:
+            break
+        position -= count
+    if answer is not None:
+        return answer
+    if zeros:
+        least = least_positive
+    rank = math.ceil(position)
+    if rank <= 1 or least == greatest:
+        return least
+    if rank == count:
+        return greatest
+    return min(max(_estimate(position, count, least, greatest, powers, logs), least), greatest)
+
+
+def as_float(name: str, value: Any) -> float:
+    """Return a number as a float, or say that the aggregate is for numbers."""
+    if isinstance(value, Real | Decimal):
+        return float(value)
+    raise TypeError(f"{name} is for numbers, got {value!r}; convert the column first")
+
+
+def check_share(name: str, q: Any) -> None:
+    """Refuse a share that is not between 0 and 1."""
+    if not isinstance(q, int | float) or not 0 <= q <= 1:
+        raise ValueError(f"{name}: q must be between 0 and 1, got {q!r}")
+
+
+def _lift(x: float, k: int) -> Moments:
+    if not math.isfinite(x):
+        empty = (0.0,) * k
+        counts = (0, 0, int(x != x), int(x == -math.inf), int(x == math.inf))
+        return counts, (math.inf, -math.inf, math.inf), empty, empty
+    if x > 0.0:
+        return (1, 1, 0, 0, 0), (x, x, x), _powers(x, k), _powers(math.log(x), k)
+    return (1, 0, 0, 0, 0), (x, x, math.inf), _powers(x, k), (0.0,) * k
+
+
+def _powers(x: float, k: int) -> tuple[float, ...]:
+    powers = [x]
+    for _ in range(k - 1):
+        powers.append(powers[-1] * x)  # to infinity where ** would raise
+    return tuple(powers)
+
+
+def _combine(a: Moments, b: Moments) -> Moments:
+    (least_a, greatest_a, positive_a), (least_b, greatest_b, positive_b) = a[1], b[1]
+    return (
+        tuple(map(add, a[0], b[0])),  # type: ignore[return-value]
+        (min(least_a, least_b), max(greatest_a, greatest_b), min(positive_a, positive_b)),
+        tuple(map(add, a[2], b[2])),
+        tuple(map(add, a[3], b[3])),
+    )
+
+
+def _estimate(
+    rank: Fraction,
+    n: int,
+    least: float,
+    greatest: float,
+    powers: Sequence[float],
+    logs: Sequence[float],
+) -> float:
+    """Return the value of a rank of n, from moments of the values or of their logarithms."""
+    moments = _scaled_moments(powers, n, least, greatest)
+    if least > 0.0:
+        low, high = math.log(least), math.log(greatest)
+        log_moments = _scaled_moments(logs, n, low, high)
+        if _variance(log_moments) > _variance(moments):
+            return math.exp(low + (high - low) * (_at_rank(log_moments, rank, n) + 1.0) / 2.0)
+    y = _at_rank(moments, rank, n)
+    return least * ((1.0 - y) / 2.0) + greatest * ((1.0 + y) / 2.0)
+
+
+def _variance(moments: Sequence[float]) -> float:
+    return moments[2] - moments[1] ** 2 if len(moments) > 2 else 0.0
+
+
+def _scaled_moments(sums: Sequence[float], n: int, low: float, high: float) -> list[float]:
+    """Return E[y^0], E[y^1], ... with y the values shifted and scaled to [-1, 1].
+
+    Values are first divided by the largest magnitude, so that only the shift can cancel digits; the
+    list ends before the first moment that overflowed or of which rounding may have left too little.
+    """
+    scale = max(abs(low), abs(high))
+    centre, half = (low / scale + high / scale) / 2.0, (high / scale - low / scale) / 2.0
+    if half == 0.0:
+        return [1.0]
+    # The shift loses (1 + |centre|) / half per power, the step to Chebyshev polynomials 1 + sqrt(2).
+    loss = (1.0 + math.sqrt(2.0)) * (1.0 + abs(centre)) / half
+    unit, error = 1.0, ROUNDING
+    raw, scaled = [1.0], [1.0]
+    for i, total in enumerate(sums, 1):
+        unit, error = unit * scale, error * loss
+        if not (math.isfinite(total) and SMALLEST < unit < math.inf and error < TOLERANCE):
+            break
+        raw.append(total / n / unit)
+        terms = [math.comb(i, j) * raw[j] * (-centre) ** (i - j) for j in range(i + 1)]
+        scaled.append(math.fsum(terms) / half**i)
+    return scaled
+
+
+def _at_rank(moments: Sequence[float], rank: Fraction, n: int) -> float:
+    import numpy as np
+
+    points = _few_points(moments, n)
+    if points:
+        return points[bisect_left(points, rank, key=itemgetter(1))][0]
+    edges, cells = _largest_entropy(moments)
+    shares = np.concatenate(([0.0], np.cumsum(cells)))
+    return float(np.interp(float(rank / n) * shares[-1], shares, edges))
+
+
+def _few_points(moments: Sequence[float], n: int) -> list[tuple[float, int]]:
+    """Return the different values with their ranks if they are few, at most k / 2; else nothing.
+
+    p_r is the polynomial orthogonal to all of lower degree. E[p_r^2] = 0 just if there are r values,
+    and they are its roots. (The entropy has no maximum then: no density has these moments.)
+    """
+    import numpy as np
+
+    before = _variance(moments)
+    for r in range(2, (len(moments) + 1) // 2):
+        hankel = np.array([moments[i : i + r + 1] for i in range(r + 1)])
+        try:
+            coefficients = np.linalg.solve(hankel[:r, :r], hankel[:r, r])
+            square = hankel[r, r] - hankel[r, :r] @ coefficients
+            if square > FEW * before:
+                before = square
+                continue
+            roots = np.roots(np.append(1.0, -coefficients[::-1]))
+            values = np.sort(roots.real)
+            masses = np.linalg.solve(np.vander(values, increasing=True).T, moments[:r])
+        except np.linalg.LinAlgError:
+            return []
+        ranks = np.cumsum(masses) * n
+        whole = np.rint(ranks)
+        if roots.imag.any() or masses.min() <= 0.0 or np.abs(ranks - whole).max() > 0.1:
+            return []
+        values[0], values[-1] = -1.0, 1.0  # the bounds are known exactly
+        return list(zip(values.tolist(), whole.tolist(), strict=True))
+    return []
+
+
+def _largest_entropy(moments: Sequence[float]) -> "tuple[Array, Array]":
+    """Return the edges of cells on [-1, 1] and the probability of each cell."""
+    import numpy as np
+
+    edges, widths, polynomials, coefficients = _grid(len(moments) - 1)
+    targets = coefficients @ moments
+    cells, weights = widths, np.zeros(0)
+    for i in range(1, len(moments)):
+        solved = _solve(polynomials[:i], widths, targets[:i], np.append(weights, 0.0))
+        if solved is None:
+            break
+        weights, cells = solved
+    return edges, cells
+
+
+@lru_cache(maxsize=32)
+def _grid(k: int) -> "tuple[Array, Array, Array, Array]":
+    """Return cell edges and widths on [-1, 1], T1..Tk at the middles, and T1..Tk's coefficients."""
+    import numpy as np
+
+    angles = np.linspace(math.pi, 0.0, 2 * CELLS + 1)
+    edges, middles = np.cos(angles[::2]), angles[1::2]
+    degrees = np.arange(1, k + 1)
+    coefficients = np.zeros((k, k + 1))
+    for i in degrees:
+        coefficients[i - 1, : i + 1] = np.polynomial.chebyshev.cheb2poly([0.0] * i + [1.0])
+    return edges, np.diff(edges), np.cos(degrees[:, None] * middles), coefficients
+
+
+def _solve(
+    polynomials: "Array", widths: "Array", targets: "Array", weights: "Array"
+) -> "tuple[Array, Array] | None":
+    """Minimise log Z(weights) - weights . targets by Newton's method; None if it does not converge."""
+    import numpy as np
+
+    def density(weights: "Array") -> "tuple[Array, float]":
+        exponents = weights @ polynomials
+        top = float(exponents.max())
+        cells = widths * np.exp(exponents - top)
+        mass = float(cells.sum())
+        return cells / mass, top + math.log(mass) - float(weights @ targets)
+
+    cells, cost = density(weights)
+    for _ in range(MAX_STEPS):
+        means = polynomials @ cells
+        gradient = means - targets
+        if np.abs(gradient).max() < CONVERGED:
+            return weights, cells
+        hessian = (polynomials * cells) @ polynomials.T - np.outer(means, means)
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            return None
+        slope, rate = float(gradient @ step), 1.0
+        if not 0.0 < slope < math.inf:
+            return None
+        trial, new_cost = density(weights - step)
+        while new_cost > cost - 1e-4 * rate * slope:
+            rate /= 2.0
+            if rate < 1e-6:
+                return None
+            trial, new_cost = density(weights - rate * step)
+        weights, cells, cost = weights - rate * step, trial, new_cost
+    return None

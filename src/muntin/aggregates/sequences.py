@@ -1,0 +1,198 @@
+"""Aggregates that keep values and their order, or their set.
+
+First and Last are selective; the others are holistic: a partial grows with the values it stands for.
+First, Last and Collect take nulls along when asked (`nulls=True`); everything else skips them.
+"""
+
+import math
+from typing import Any
+
+from muntin.aggregates.aggregate import Aggregate, named
+
+Values = tuple[Any, ...]
+
+
+def First(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+    """Take the oldest value.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(First())
+    >>> window.bulk_insert([None, 2, 3])
+    >>> window.query()
+    2
+    """
+    return _end("first", _first, column, nulls)
+
+
+def Last(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+    """Take the youngest value.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Last())
+    >>> window.bulk_insert([1, 2, None])
+    >>> window.query()
+    2
+    """
+    return _end("last", _last, column, nulls)
+
+
+def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+    """Collect the values into a list, oldest first.
+
+    Cost: O(values) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Collect())
+    >>> window.bulk_insert([3, 1, 2])
+    >>> window.query()
+    [3, 1, 2]
+    """
+    return Aggregate(
+        "collect",
+        identity=(),
+        lift=_single,
+        combine=_chain,
+        lower=list,
+        holistic=True,
+        nulls=nulls,
+        columns=named(column),
+    )
+
+
+def CollectDistinct(column: str | None = None) -> Aggregate:
+    """Collect the different values into a list, in the order of their first appearance.
+
+    Cost: O(values) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(CollectDistinct())
+    >>> window.bulk_insert(["b", "a", "b"])
+    >>> window.query()
+    ['b', 'a']
+    """
+    return Aggregate(
+        "collect_distinct",
+        identity=(),
+        lift=_single_distinct,
+        combine=_chain_distinct,
+        lower=list,
+        holistic=True,
+        columns=named(column),
+    )
+
+
+def CountDistinct(column: str | None = None) -> Aggregate:
+    """Count the different values, exactly.
+
+    Cost: O(different values) per combine. ApproxDistinct needs constant space.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(CountDistinct())
+    >>> window.bulk_insert(["b", "a", "b"])
+    >>> window.query()
+    2
+    """
+    return Aggregate(
+        "count_distinct",
+        identity=frozenset(),
+        lift=_set_of_one,
+        combine=_union,
+        lower=len,
+        commutative=True,
+        holistic=True,
+        columns=named(column),
+    )
+
+
+def Concat(column: str | None = None) -> Aggregate:
+    """Join text to one text and lists to one list, oldest first; other values join as lists of one.
+
+    Cost: O(length) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Concat())
+    >>> window.bulk_insert(["win", "dow"])
+    >>> window.query()
+    'window'
+    """
+    return Aggregate(
+        "concat",
+        identity=None,
+        lift=_joinable,
+        combine=_join,
+        holistic=True,
+        columns=named(column),
+    )
+
+
+def _end(name: str, combine: Any, column: str | None, nulls: bool) -> Aggregate:
+    """Make First or Last; a partial is () or (value,), because a value may itself be null."""
+    return Aggregate(
+        name,
+        identity=(),
+        lift=_single,
+        combine=combine,
+        lower=_only,
+        selective=True,
+        nulls=nulls,
+        columns=named(column),
+    )
+
+
+def _single(value: Any) -> Values:
+    return (value,)
+
+
+def _only(partial: Values) -> Any:
+    return partial[0] if partial else None
+
+
+def _first(a: Values, b: Values) -> Values:
+    return a or b
+
+
+def _last(a: Values, b: Values) -> Values:
+    return b or a
+
+
+def _chain(a: Values, b: Values) -> Values:
+    return a + b
+
+
+def _one_nan(value: Any) -> Any:
+    """Return the one NaN for any NaN, so that NaN equals NaN in a set, as in Spark."""
+    return value if value == value else math.nan
+
+
+def _single_distinct(value: Any) -> Values:
+    return (_one_nan(value),)
+
+
+def _chain_distinct(a: Values, b: Values) -> Values:
+    return tuple(dict.fromkeys(a + b))
+
+
+def _set_of_one(value: Any) -> frozenset[Any]:
+    return frozenset((_one_nan(value),))
+
+
+def _union(a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
+    return a | b
+
+
+def _joinable(value: Any) -> Any:
+    if isinstance(value, str | bytes | list):
+        return value
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _join(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a if b is None else b
+    if type(a) is not type(b):
+        raise TypeError(f"concat joins values of one kind; got {a!r} and {b!r}")
+    return a + b

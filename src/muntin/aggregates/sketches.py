@@ -1,0 +1,420 @@
+"""Sketches: answers about many values from partials of a fixed size.
+
+A Bloom filter is one integer; the others are sketches of Apache DataSketches. Its merge changes the
+sketch that it is called on and reading a quantile sorts inside, so combine and lower work on copies
+and a partial never changes. Written sketches are sealed with a checksum, because DataSketches may
+crash on bytes that were altered.
+
+Values are hashed by what they are: numbers that compare equal (1, 1.0, True) are one value, whatever
+their type, and so are all NaN.
+"""
+
+import datetime as dt
+import hashlib
+import math
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import or_
+from typing import Any
+
+from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.encoding import SnapshotError, seal, unseal
+from muntin.aggregates.moments import as_float, check_share
+
+Quantiles = tuple[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilter:
+    """A set of values as bits: `in` never misses a value, and rarely finds one that was not there.
+
+    Cost: O(hashes) per question.
+
+    >>> seen = BloomFilter(bits=0, size=64, hashes=3)
+    >>> "a" in seen, seen.estimate()
+    (False, 0.0)
+    """
+
+    bits: int = field(repr=False)
+    size: int
+    hashes: int
+
+    def __contains__(self, value: object) -> bool:
+        mask = _mask(value, self.size, self.hashes)
+        return self.bits & mask == mask
+
+    def estimate(self) -> float:
+        """Estimate how many different values are in it; infinity if every bit is set."""
+        empty = 1.0 - self.bits.bit_count() / self.size
+        return -math.log(empty) * self.size / self.hashes if empty else math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountMinCounts:
+    """How often each value occurred: never too few, and rarely more than error * total too many.
+
+    Cost: O(hashes) per question.
+    """
+
+    sketch: Any = field(repr=False)
+
+    @property
+    def total(self) -> int:
+        """How many values were counted."""
+        return int(self.sketch.total_weight)
+
+    def get_estimate(self, value: Any) -> int:
+        """Estimate how often the value occurred."""
+        return int(self.sketch.get_estimate(_fingerprint(value)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CountMinCounts):
+            return NotImplemented
+        return bool(self.sketch.serialize() == other.sketch.serialize())
+
+    def __hash__(self) -> int:
+        return hash(self.sketch.serialize())
+
+
+def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.01) -> Aggregate:
+    """Remember which values occurred, wrong about absent ones at the rate of error.
+
+    The rate holds for up to `expected` different values. Cost: O(expected) bits per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Bloom())
+    >>> window.bulk_insert(["ada", "bob"])
+    >>> "ada" in window.query(), "eve" in window.query()
+    (True, False)
+    """
+    _check_whole("bloom", "expected", expected, 1, 2**32)
+    _check_open("bloom", "error", error)
+    size = math.ceil(-expected * math.log(error) / math.log(2) ** 2)
+    hashes = max(1, round(size / expected * math.log(2)))
+    return Aggregate(
+        f"bloom(expected={expected}, error={error})",
+        identity=0,
+        lift=lambda value: _mask(value, size, hashes),
+        combine=or_,
+        lower=lambda bits: BloomFilter(bits, size, hashes),
+        commutative=True,
+        columns=named(column),
+    )
+
+
+def CountMin(
+    column: str | None = None, *, error: float = 0.01, confidence: float = 0.99
+) -> Aggregate:
+    """Count every value, at most error * total too many with the given confidence; null if empty.
+
+    Ask the result with get_estimate(value). Cost: O(log(1 / (1 - confidence)) / error) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(CountMin())
+    >>> window.bulk_insert(["a", "b", "a"])
+    >>> window.query().get_estimate("a")
+    2
+    """
+    datasketches = _datasketches("CountMin")
+    _check_open("count_min", "error", error)
+    _check_open("count_min", "confidence", confidence)
+    buckets = math.ceil(math.e / error)
+    hashes = math.ceil(-math.log(1.0 - confidence))
+    if buckets * hashes >= 2**30:
+        raise ValueError(f"count_min: error {error!r} would take {buckets * hashes} counters")
+
+    def lift(value: Any) -> Any:
+        sketch = datasketches.count_min_sketch(hashes, buckets)
+        sketch.update(_fingerprint(value))
+        return sketch
+
+    return Aggregate(
+        f"count_min(error={error}, confidence={confidence})",
+        identity=None,
+        lift=lift,
+        combine=_merge,
+        lower=lambda sketch: None if sketch is None else CountMinCounts(sketch),
+        commutative=True,
+        columns=named(column),
+        encode=_write,
+        decode=_reader(
+            datasketches.count_min_sketch,
+            lambda sketch: (sketch.num_hashes, sketch.num_buckets) == (hashes, buckets),
+        ),
+    )
+
+
+def ApproxDistinct(column: str | None = None, *, lg_k: int = 12) -> Aggregate:
+    """Estimate how many different values there are, with a CPC sketch of 2^lg_k bins.
+
+    The relative error is 0.69 / sqrt(2^lg_k), 1.1 % unless told otherwise; up to a few hundred values
+    the count is nearly exact. The result does not depend on how the values were grouped.
+    Cost: O(2^lg_k) per combine at most, less while there are few values.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(ApproxDistinct())
+    >>> window.bulk_insert(["a", "b", "a"])
+    >>> window.query()
+    2
+    """
+    datasketches = _datasketches("ApproxDistinct")
+    _check_whole("approx_distinct", "lg_k", lg_k, 4, 26)
+
+    def lift(value: Any) -> Any:
+        sketch = datasketches.cpc_sketch(lg_k)
+        sketch.update(_fingerprint(value))
+        return sketch
+
+    def combine(a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return b if a is None else a
+        union = datasketches.cpc_union(lg_k)
+        union.update(a)
+        union.update(b)
+        return union.get_result()
+
+    return Aggregate(
+        f"approx_distinct(lg_k={lg_k})",
+        identity=None,
+        lift=lift,
+        combine=combine,
+        lower=lambda sketch: 0 if sketch is None else round(sketch.get_estimate()),
+        commutative=True,
+        approximate=True,
+        columns=named(column),
+        encode=_write,
+        decode=_reader(datasketches.cpc_sketch, lambda sketch: sketch.lg_k == lg_k),
+    )
+
+
+def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -> Aggregate:
+    """Estimate the value of rank q n with a KLL sketch; null if there are no values.
+
+    The rank is off by at most 1.65 % with 99 % confidence for k = 200, and exact for up to k values.
+    NaN ranks above every number. Cost: O(k) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(ApproxQuantile(q=0.9))
+    >>> window.bulk_insert(range(1, 101))
+    >>> window.query()
+    90.0
+    """
+    datasketches = _datasketches("ApproxQuantile")
+    check_share("approx_quantile", q)
+    _check_whole("approx_quantile", "k", k, 8, 65535)
+    read = _reader(datasketches.kll_doubles_sketch, lambda sketch: sketch.k == k)
+
+    def lift(value: Any) -> Quantiles:
+        number = as_float("approx_quantile", value)
+        if number != number:
+            return (1, None)
+        sketch = datasketches.kll_doubles_sketch(k)
+        sketch.update(number)
+        return (0, sketch)
+
+    def lower(partial: Quantiles) -> float | None:
+        nans, sketch = partial
+        numbers = 0 if sketch is None else sketch.n
+        if not nans + numbers:
+            return None
+        share = q * (nans + numbers) / numbers if numbers else math.inf
+        return sketch.__copy__().get_quantile(share, True) if share <= 1.0 else math.nan
+
+    def decode(data: Any) -> Quantiles:
+        if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], int):
+            raise SnapshotError(f"approx_quantile: a partial is a pair, got {data!r}")
+        return (data[0], read(data[1]))
+
+    return Aggregate(
+        f"approx_quantile(k={k})",
+        identity=(0, None),
+        lift=lift,
+        combine=lambda a, b: (a[0] + b[0], _merge(a[1], b[1])),
+        lower=lower,
+        commutative=True,
+        approximate=True,
+        columns=named(column),
+        encode=lambda partial: (partial[0], _write(partial[1])),
+        decode=decode,
+    )
+
+
+def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggregate:
+    """List the k most frequent values with estimated counts, the most frequent first.
+
+    Counts are exact for up to 0.75 * 2^lg_max different values, else at most 3.5 / 2^lg_max of all
+    rows too high; equal counts are ordered by repr. Values come back with their type, so 1 and 1.0
+    are counted apart. Cost: O(2^lg_max) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(TopK(k=2))
+    >>> window.bulk_insert(["a", "b", "a", "c", "b", "a"])
+    >>> window.query()
+    [('a', 3), ('b', 2)]
+    """
+    datasketches = _datasketches("TopK")
+    _check_whole("top_k", "lg_max", lg_max, 3, 26)
+    _check_whole("top_k", "k", k, 1, 3 * 2**lg_max // 4)
+    kind = datasketches.frequent_strings_sketch
+    epsilon = kind.get_epsilon_for_lg_size(lg_max)
+    read = _reader(kind, lambda sketch: sketch.epsilon == epsilon)
+
+    def lift(item: Any) -> Any:
+        sketch = kind(lg_max)
+        sketch.update(_item_to_text(item))
+        return sketch
+
+    def rows(sketch: Any) -> list[tuple[str, int]]:
+        found = sketch.get_frequent_items(datasketches.NO_FALSE_NEGATIVES)
+        return [(text, estimate) for text, estimate, _, _ in found]
+
+    def lower(sketch: Any) -> list[tuple[Any, int]]:
+        if sketch is None:
+            return []
+        found = [(_item_from_text(text), estimate) for text, estimate in rows(sketch)]
+        return sorted(found, key=lambda row: (-row[1], repr(row[0])))[:k]
+
+    def decode(data: Any) -> Any:
+        sketch = read(data)
+        if sketch is not None:
+            for text, _ in rows(sketch):
+                _item_from_text(text)
+        return sketch
+
+    return Aggregate(
+        f"top_k(lg_max={lg_max})",
+        identity=None,
+        lift=lift,
+        combine=_merge,
+        lower=lower,
+        commutative=True,
+        approximate=True,
+        columns=named(column),
+        encode=_write,
+        decode=decode,
+    )
+
+
+def _datasketches(asked_by: str) -> Any:
+    try:
+        import datasketches
+    except ImportError as error:
+        raise ImportError(
+            f"{asked_by} needs Apache DataSketches: pip install 'muntin[sketches]'"
+        ) from error
+    return datasketches
+
+
+def _check_whole(name: str, parameter: str, value: Any, least: int, greatest: int) -> None:
+    if type(value) is not int or not least <= value <= greatest:
+        raise ValueError(
+            f"{name}: {parameter} must be a whole number from {least} to {greatest}, got {value!r}"
+        )
+
+
+def _check_open(name: str, parameter: str, value: Any) -> None:
+    if not isinstance(value, int | float) or not 0 < value < 1:
+        raise ValueError(f"{name}: {parameter} must lie between 0 and 1, got {value!r}")
+
+
+def _merge(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    merged = a.__copy__()
+    merged.merge(b)
+    return merged
+
+
+def _write(sketch: Any) -> bytes | None:
+    return None if sketch is None else seal(sketch.serialize())
+
+
+def _reader(kind: Any, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    def read(data: Any) -> Any:
+        if data is None:
+            return None
+        try:
+            sketch = kind.deserialize(unseal(data))
+        except (ValueError, TypeError, IndexError, RuntimeError, MemoryError) as error:
+            raise SnapshotError(f"these bytes are not a {kind.__name__}: {error}") from error
+        if not fits(sketch):
+            raise SnapshotError(f"the {kind.__name__} was made with other parameters")
+        return sketch
+
+    return read
+
+
+def _mask(value: Any, size: int, hashes: int) -> int:
+    digest = _digest(value)
+    start, stride = int.from_bytes(digest[:8]), int.from_bytes(digest[8:])
+    mask = 0
+    for i in range(hashes):
+        mask |= 1 << (start + i * stride) % size
+    return mask
+
+
+def _fingerprint(value: Any) -> int:
+    return int.from_bytes(_digest(value)[:8], signed=True)
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.blake2b(_canonical(value), digest_size=16).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    """Return bytes that are equal just if the values are."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"b" + value
+    if hasattr(value, "as_integer_ratio"):
+        return b"n" + _canonical_number(value)
+    if isinstance(value, tuple):
+        parts = [_canonical(part) for part in value]
+        return b"t" + b"".join(len(part).to_bytes(8) + part for part in parts)
+    if isinstance(value, dt.datetime):
+        return b"d" + (value.astimezone(dt.UTC) if value.tzinfo else value).isoformat().encode()
+    if isinstance(value, dt.date | dt.timedelta | uuid.UUID):
+        return f"{type(value).__name__} {value}".encode()
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        return _canonical(value.item())
+    raise TypeError(
+        f"a sketch cannot hash {value!r}: give text, bytes, a number, a date or a time, a UUID, or a "
+        "tuple of these; convert other types first, for example with str"
+    )
+
+
+def _canonical_number(value: Any) -> bytes:
+    try:
+        numerator, denominator = value.as_integer_ratio()
+    except ValueError:
+        return b"nan"
+    except OverflowError:
+        return b"inf" if value > 0 else b"-inf"
+    return b"%x/%x" % (numerator, denominator)
+
+
+def _item_to_text(item: Any) -> str:
+    """Return a text from which _item_from_text makes the same value of the same type."""
+    if isinstance(item, str):
+        return "s" + item
+    if isinstance(item, int) and not isinstance(item, bool):
+        return f"i{item:x}"
+    if isinstance(item, float):
+        return "f" + (float(item) + 0.0).hex()  # -0.0 becomes 0.0
+    if type(item).__module__ == "numpy" and hasattr(item, "item"):
+        return _item_to_text(item.item())
+    _canonical(item)  # refuses what has no order of its own, such as sets
+    return "p" + seal(item).decode("latin-1")
+
+
+def _item_from_text(text: str) -> Any:
+    tag, content = text[:1], text[1:]
+    if tag == "s":
+        return content
+    if tag == "i":
+        return int(content, 16)
+    if tag == "f":
+        return float.fromhex(content)
+    return unseal(content.encode("latin-1"))

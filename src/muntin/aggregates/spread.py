@@ -1,0 +1,76 @@
+"""Variance and standard deviation by Chan's pairwise update.
+
+A partial is (n, mean, sum of squared differences from the mean), never a sum of squares, so nothing
+cancels when the mean is large. For the same reason there is no inverse: taking an outlier out by
+subtraction would leave its rounding error behind.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from muntin.aggregates.aggregate import Aggregate, as_is, named
+
+Moments = tuple[int, float, float]
+
+
+def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
+    """Take the variance with n - ddof in the denominator; null with ddof values or fewer.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Var())
+    >>> window.bulk_insert([1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16])
+    >>> window.query()
+    30.0
+    """
+    return _spread("var", column, ddof, as_is)
+
+
+def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
+    """Take the standard deviation with n - ddof in the denominator; null with ddof values or fewer.
+
+    Cost: O(1) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(Std(ddof=0))
+    >>> window.bulk_insert([2, 4, 4, 4, 5, 5, 7, 9])
+    >>> window.query()
+    2.0
+    """
+    return _spread("std", column, ddof, math.sqrt)
+
+
+def _spread(name: str, column: str | None, ddof: int, finish: Callable[[float], float]) -> Aggregate:
+    def lower(partial: Moments) -> float | None:
+        n, _, m2 = partial
+        return finish(m2 / (n - ddof)) if n > ddof else None
+
+    if ddof < 0:
+        raise ValueError(f"{name}: ddof must be 0 or more, got {ddof}")
+    return Aggregate(
+        f"{name}(ddof={ddof})",
+        identity=(0, 0.0, 0.0),
+        lift=_single,
+        combine=_chan,
+        lower=lower,
+        commutative=True,
+        columns=named(column),
+    )
+
+
+def _single(value: Any) -> Moments:
+    return (1, float(value), 0.0)
+
+
+def _chan(a: Moments, b: Moments) -> Moments:
+    na, mean_a, m2_a = a
+    nb, mean_b, m2_b = b
+    if na == 0:
+        return b
+    if nb == 0:
+        return a
+    n = na + nb
+    delta = mean_b - mean_a
+    return (n, mean_a + delta * (nb / n), m2_a + m2_b + delta * delta * (na * nb / n))

@@ -1,0 +1,451 @@
+"""FiBA: a B-tree held by its two ends, for values that arrive at any time.
+
+Entries (time, value) lie in all nodes; the fingers are the leftmost and the rightmost leaf. Every
+node stores one aggregate: off the spines that of its subtree (up); on the left spine that of its
+subtree without its first child, then its parent's unless that is the root (left); on the right
+spine mirrored (right); in the root what is between its first and last child (inner). So a change near
+an end is repaired near that end, and left finger ⊗ root ⊗ right finger is the whole window.
+"Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); bulk eviction after
+"Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB 2023).
+Combines: insert amortised O(log d) at distance d from the young end, evict amortised O(1), both at
+worst O(log n), bulk eviction O(log n), query 2. Where we differ: equal times stay separate entries;
+a cut is mended in one pass from its top, which gives every node on it a child to spare; when the
+right spine splits, the aggregate above grows by two combines instead of being computed again.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import Any, ClassVar, overload
+
+from muntin.aggregates import Aggregate
+from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
+
+MIN_ARITY = 2  # the paper's mu; 2 needs the fewest combines, 4 is a little faster if they are cheap
+MIN_ENTRIES = MIN_ARITY - 1
+MAX_ENTRIES = 2 * MIN_ARITY - 1
+
+LEFT, RIGHT = 1, 2
+ROOT = LEFT | RIGHT  # the root is the top of both spines
+
+_ABSENT: Any = object()
+
+
+class Node:
+    """A node of the B-tree: child, entry, child, ..., entry, child; a leaf has no children."""
+
+    __slots__ = ("agg", "children", "parent", "spine", "times", "values")
+
+    def __init__(
+        self, times: list[Any], values: list[Partial], children: list["Node"], spine: int
+    ) -> None:
+        self.times = times
+        self.values = values
+        self.children = children
+        self.spine = spine  # 0, LEFT, RIGHT or ROOT
+        self.parent: Node | None = None
+        self.agg: Partial = None
+        for child in children:
+            child.parent = self
+
+
+class Fiba(Aggregator):
+    """A window whose values arrive at any time and leave one by one or many at once.
+
+    Runtime in combines: insert amortised O(log d) at distance d from the young end, evict amortised
+    O(1), query O(1), bulk eviction and range query O(log n).
+
+    >>> from muntin import Fiba, Sum
+    >>> window = Fiba(Sum())
+    >>> window.bulk_insert([1, 3, 2], times=[10, 30, 20])
+    >>> window.query(), window.range_query(10, 30)
+    (6, 3)
+    >>> window.evict_until(20), window.query(), window.oldest
+    (2, 3, 30)
+    """
+
+    __slots__ = ("_left", "_right", "_root", "_size")
+
+    card: ClassVar[Card] = Card(
+        ordering="any order",
+        needs="associative",
+        time="amortised O(log d) at distance d from the young end, worst O(log n)",
+        space="at most 2n + 1",
+        paper="VLDB 2019; bulk eviction VLDB 2023",
+    )
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self._root = self._left = self._right = Node([], [], [], ROOT)
+        self._root.agg = self._identity
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def oldest(self) -> Any:
+        """The oldest time, None if the window is empty: O(1)."""
+        return self._left.times[0] if self._size else None
+
+    @property
+    def youngest(self) -> Any:
+        """The youngest time, None if the window is empty: O(1)."""
+        return self._right.times[-1] if self._size else None
+
+    @overload
+    def insert(self, value: Any, /) -> None: ...
+    @overload
+    def insert(self, time: Any, value: Any) -> None: ...
+    def insert(self, time: Any, value: Any = _ABSENT) -> None:
+        """Add a value at a time, behind its equals; if none is given, at the youngest + 1 or 0.
+
+        Runtime: amortised O(log d) at distance d from the young end, worst O(log n).
+        """
+        if value is _ABSENT:
+            time, value = self._next_time(), time
+        partial = self._lift(value)
+        self._put(*self._locate(time), time, partial)
+
+    def bulk_insert(self, values: Iterable[Any], times: Iterable[Any] | None = None) -> None:
+        """Insert several values, each at its time or all at the young end, the oldest first.
+
+        Runtime: one insert for each value.
+        """
+        if times is None:
+            super().bulk_insert(values)
+            return
+        values, times = list(values), list(times)
+        if len(values) != len(times):
+            raise ValueError(f"{len(values)} values cannot be inserted at {len(times)} times")
+        for time, value in zip(times, values, strict=True):
+            self.insert(time, value)
+
+    def evict(self) -> None:
+        """Remove the oldest value, IndexError if none: amortised O(1), worst O(log n)."""
+        if not self._size:
+            raise empty_window()
+        leaf = self._left
+        del leaf.times[0], leaf.values[0]
+        self._size -= 1
+        self._settle(leaf, LEFT)
+
+    def evict_until(self, time: Any) -> int:
+        """Remove every value whose time is at most the given one, and return their number.
+
+        Runtime: O(log n) however many go; they are counted, but not combined.
+        """
+        node = self._left
+        if not self._size or not node.times[0] <= time:
+            return 0
+        while node.parent is not None and node.parent.times[0] <= time:
+            node = node.parent
+        while node.children:
+            node = node.children[bisect_right(node.times, time)]
+        return self._cut(node, bisect_right(node.times, time))
+
+    def bulk_evict(self, n: int) -> None:
+        """Remove the n oldest values, IndexError and no change if there are fewer.
+
+        Runtime: O(log(length)) however many go; they are counted, but not combined.
+        """
+        self._refuse_bulk(n)
+        if n:
+            self._cut(*self._skip(n))
+
+    def query(self) -> Any:
+        """Return the aggregate of the whole window, lower(identity) if it is empty: O(1)."""
+        root, combine = self._root, self._combine
+        if not root.children:
+            return self._lower(root.agg)
+        return self._lower(combine(combine(self._left.agg, root.agg), self._right.agg))
+
+    def range_query(self, start: Any, end: Any) -> Any:
+        """Return the aggregate of the values with start <= time < end: O(log n)."""
+        pieces = _pieces(self._root, start, end) if start < end else []
+        return self._lower(reduce(self._combine, pieces) if pieces else self._identity)
+
+    def _next_time(self) -> Any:
+        try:
+            return self.youngest + 1 if self._size else 0
+        except TypeError as error:
+            raise TypeError(
+                f"the youngest time is {self.youngest!r}, to which 1 cannot be added; "
+                "give the time of the value: insert(time, value)"
+            ) from error
+
+    def _locate(self, time: Any) -> tuple[Node, int]:
+        """Find the leaf and the index for an entry, upwards from the right finger, then down."""
+        node, cause = self._right, None
+        try:
+            if node.times and node.times[-1] <= time:
+                return node, len(node.times)
+            if time <= time:  # not so for NaN
+                while node.parent is not None and time < node.parent.times[-1]:
+                    node = node.parent
+                while node.children:
+                    node = node.children[bisect_right(node.times, time)]
+                return node, bisect_right(node.times, time)
+        except TypeError as error:
+            cause = error
+        among = f"the window's times such as {self.youngest!r}" if self._size else "other times"
+        raise TypeError(f"time {time!r} cannot be ordered among {among}") from cause
+
+    def _put(self, leaf: Node, i: int, time: Any, partial: Partial) -> None:
+        leaf.times.insert(i, time)
+        leaf.values.insert(i, partial)
+        self._size += 1
+        if leaf is self._right and 0 < i == len(leaf.times) - 1 < MAX_ENTRIES:
+            leaf.agg = self._combine(leaf.agg, partial)
+        else:
+            self._grow(leaf)
+
+    def _grow(self, node: Node) -> None:
+        """Split upwards from a node with a new entry; repair up to a spine, then down along it."""
+        split = 0  # the spines of which a node was split
+        while True:
+            halves = [node]
+            if len(node.times) > MAX_ENTRIES:
+                split |= node.spine
+                halves.append(self._split(node))
+            elif node.spine:
+                break
+            for half in halves:
+                if not half.spine:
+                    self._refresh(half)
+            assert node.parent is not None
+            node = node.parent
+        if split == RIGHT:
+            gained = self._combine(node.children[-2].agg, node.values[-1])
+            node.agg = self._combine(node.agg, gained)
+        else:
+            self._refresh(node)
+        self._refresh_below(node, split if node.spine == ROOT else node.spine)
+
+    def _split(self, node: Node) -> Node:
+        """Move the younger half to a new sibling and the entry between the halves to the parent."""
+        m = MIN_ARITY
+        younger = node.times[m + 1 :], node.values[m + 1 :], node.children[m + 1 :]
+        sibling = Node(*younger, spine=node.spine & RIGHT)
+        node.spine &= LEFT
+        parent = node.parent
+        if parent is None:
+            parent = self._root = Node([], [], [node], ROOT)
+        i = parent.children.index(node)
+        parent.times.insert(i, node.times[m])
+        parent.values.insert(i, node.values[m])
+        parent.children.insert(i + 1, sibling)
+        sibling.parent = parent
+        del node.times[m:], node.values[m:], node.children[m + 1 :]
+        if self._right is node:
+            self._right = sibling
+        return sibling
+
+    def _skip(self, n: int) -> tuple[Node, int]:
+        """Walk past the n oldest entries, to the leaf and the index where the others begin."""
+        node = self._left
+        while n > len(node.times):
+            n -= len(node.times) + 1
+            i = len(node.times)
+            while i == len(node.times):
+                assert node.parent is not None
+                i = node.parent.children.index(node)
+                node = node.parent
+            node = node.children[i + 1]
+            while node.children:
+                node = node.children[0]
+        return node, n
+
+    def _cut(self, leaf: Node, i: int) -> int:
+        """Remove all that is left of index i of the leaf, and return how many entries that was."""
+        path, removed, top = [leaf], 0, leaf
+        while True:
+            removed += i + sum(map(_release, top.children[:i]))
+            del top.times[:i], top.values[:i], top.children[:i]
+            if top.spine & LEFT:
+                break
+            assert top.parent is not None
+            top.spine = LEFT
+            i = top.parent.children.index(top)
+            top = top.parent
+            path.append(top)
+        self._left = leaf
+        self._size -= removed
+        highest, spines = top, LEFT
+        for node in reversed(path):
+            # A parent without entries has only this child: it was the root, and goes in _settle.
+            if node.parent is not None and node.parent.times:
+                spare = 1 if node.children else 0  # a child of it may be merged away next
+                if len(node.times) < MIN_ENTRIES + spare:
+                    spines |= self._fill(node)
+                    highest = node.parent if node is top else highest
+        self._settle(highest, spines)
+        return removed
+
+    def _fill(self, node: Node) -> int:
+        """Merge a left-spine node with its sibling, or share alike; return the sibling's spine."""
+        parent = node.parent
+        assert parent is not None
+        sibling = parent.children[1]
+        total = len(node.times) + len(sibling.times)
+        merge = total < MAX_ENTRIES
+        # k entries come over through the parent, and k children.
+        k = len(sibling.times) + 1 if merge else (total + 1) // 2 - len(node.times)
+        node.times += (parent.times[0], *sibling.times[: k - 1])
+        node.values += (parent.values[0], *sibling.values[: k - 1])
+        for child in sibling.children[:k]:
+            child.parent = node
+            node.children.append(child)
+        if merge:
+            del parent.times[0], parent.values[0], parent.children[1]
+            sibling.parent = None
+        else:
+            parent.times[0], parent.values[0] = sibling.times[k - 1], sibling.values[k - 1]
+            del sibling.times[:k], sibling.values[:k], sibling.children[:k]
+            if not sibling.spine:
+                self._refresh(sibling)
+        return sibling.spine
+
+    def _settle(self, node: Node, spines: int) -> None:
+        """Fill upwards from a left-spine node with fewer entries; repair down the given spines."""
+        while len(node.times) < MIN_ENTRIES and node.parent is not None:
+            spines |= self._fill(node)
+            node = node.parent
+        if not self._root.times:
+            node, spines = self._lower_root(), ROOT
+        if self._size:
+            self._refresh(node)
+            self._refresh_below(node, spines)
+
+    def _lower_root(self) -> Node:
+        """Make the root's only child the root until there are entries in it, or no child."""
+        root = self._root
+        while not root.times and root.children:
+            root = root.children[0]
+            root.parent = None
+        if not root.children:
+            self._left = self._right = root
+        self._root, root.spine, root.agg = root, ROOT, self._identity
+        return root
+
+    def _refresh(self, node: Node) -> None:
+        """Compute the aggregate that the node must store: up, left, right or inner."""
+        combine, values, children = self._combine, node.values, node.children
+        spine, parent, agg = node.spine, node.parent, values[0]
+        if children:
+            for k in range(1, len(values)):
+                agg = combine(combine(agg, children[k].agg), values[k])
+            if not spine & LEFT:
+                agg = combine(children[0].agg, agg)
+            if not spine & RIGHT:
+                agg = combine(agg, children[-1].agg)
+        else:
+            for k in range(1, len(values)):
+                agg = combine(agg, values[k])
+        if spine and parent is not None and parent.spine != ROOT:
+            agg = combine(agg, parent.agg) if spine == LEFT else combine(parent.agg, agg)
+        node.agg = agg
+
+    def _refresh_below(self, top: Node, spines: int) -> None:
+        node = top
+        while spines & LEFT and node.children:
+            node = node.children[0]
+            self._refresh(node)
+        node = top
+        while spines & RIGHT and node.children:
+            node = node.children[-1]
+            self._refresh(node)
+
+    def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
+        entries = list(_entries(self._root))
+        return {"times": [t for t, _ in entries], "values": [encode(v) for _, v in entries]}
+
+    def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
+        times, values = state["times"], state["values"]
+        if not isinstance(times, list) or not isinstance(values, list):
+            raise TypeError("times and values must be lists")
+        if not all(a <= b for a, b in pairwise(times)):
+            raise ValueError("the times are not in order")
+        for time, value in zip(times, values, strict=True):
+            self._put(*self._locate(time), time, decode(value))
+
+    def check(self, values: Sequence[Any] | None = None) -> None:
+        """Raise InvariantError unless tree, spines, fingers, aggregates are right: O(n log n)."""
+        entries = list(_entries(self._root))
+        require(len(entries) == self._size, f"{len(entries)} entries, size {self._size}")
+        require(all(a <= b for (a, _), (b, _) in pairwise(entries)), "the times are not in order")
+        require(self._root.parent is None and self._root.spine == ROOT, "the root is not on top")
+        self._check_subtree(self._root, [])
+        left = right = self._root
+        while left.children:
+            left, right = left.children[0], right.children[-1]
+        require(left is self._left and right is self._right, "a finger is not at its end")
+        if values is not None:
+            for (time, partial), lifted in zip(entries, self._lifted(values), strict=True):
+                self._require_fold(f"the value at {time!r}", partial, [lifted])
+
+    def _check_subtree(self, node: Node, beyond: list[Partial]) -> int:
+        """Check from a node down and return its height; its parent's spine continues beyond."""
+        children, last = node.children, len(node.times)
+        least = min(1, self._size) if node.parent is None else MIN_ENTRIES
+        require(least <= last <= MAX_ENTRIES, f"a node of {last} entries")
+        require(len(children) in (0, last + 1), f"{len(children)} children, {last} entries")
+        covered = []
+        for k in range(last + 1):
+            if children and not children[k].spine:
+                covered += [value for _, value in _entries(children[k])]
+            covered += node.values[k : k + 1]
+        covered = covered + beyond if node.spine == LEFT else beyond + covered
+        self._require_fold(f"the aggregate of the node at {node.times}", node.agg, covered)
+        heights = {-1} if not children else set()
+        for k, child in enumerate(children):
+            spine = node.spine & ((LEFT if k == 0 else 0) | (RIGHT if k == last else 0))
+            require(child.parent is node, "a child does not know its parent")
+            require(child.spine == spine, f"a node is marked {child.spine} on spine {spine}")
+            on = covered if spine and node.spine != ROOT else []
+            heights.add(self._check_subtree(child, on))
+        require(len(heights) == 1, f"leaves at different depths: {heights}")
+        return heights.pop() + 1
+
+    def stored_partials(self) -> int:
+        """Count the partials that are held: one for each value and one for each node."""
+        return self._size + _count_nodes(self._root)
+
+
+def _count_nodes(node: Node) -> int:
+    return 1 + sum(map(_count_nodes, node.children))
+
+
+def _release(node: Node) -> int:
+    """Count the entries of a dropped subtree, and leave no reference cycles in it."""
+    node.parent = None
+    return len(node.times) + sum(map(_release, node.children))
+
+
+def _entries(node: Node) -> Iterator[tuple[Any, Partial]]:
+    """Yield the entries of a subtree, the oldest first."""
+    for k, entry in enumerate(zip(node.times, node.values, strict=True)):
+        if node.children:
+            yield from _entries(node.children[k])
+        yield entry
+    if node.children:
+        yield from _entries(node.children[-1])
+
+
+def _pieces(node: Node, start: Any | None, end: Any | None) -> list[Partial]:
+    """Return partials that make up a subtree's values in [start, end); None is an open side."""
+    times, values, children = node.times, node.values, node.children
+    i = 0 if start is None else bisect_left(times, start)
+    j = len(times) if end is None else bisect_left(times, end)
+    if not children:
+        return values[i:j]
+    if i == j:
+        return _pieces(children[i], start, end)
+    # A child that is taken whole lies between others of its level, off the spines: its agg is up.
+    pieces = [children[i].agg] if start is None else _pieces(children[i], start, None)
+    pieces.append(values[i])
+    for k in range(i + 1, j):
+        pieces += (children[k].agg, values[k])
+    pieces += [children[j].agg] if end is None else _pieces(children[j], None, end)
+    return pieces

@@ -1,0 +1,299 @@
+"""SBA, the Sequential Boundary Aggregator: chunks of slices, added up from both sides.
+
+KDD 2021, section 4, in one thread. Slices of `slide` values (saa) form chunks; csa is the running
+aggregate of the current chunk, ca that of a complete one, lcs the aggregates from each slice to the end
+of its chunk, laid over saa when the window's start enters the chunk. A window is
+lcs[i] ⊗ ca ⊗ .. ⊗ ca ⊗ csa. With the chunk size of Theorems 1 and 2 it fully covers k = 1 chunk at most.
+Invariant: slots[i] = s_i ⊗ .. ⊗ s_(c-1) behind an entered chunk's start, s_i elsewhere.
+At most 3 merges per slide of whole slices: 1 into csa and 2 for the result (one more for the result when
+the range is not a multiple of the slide), and c - 2 for a chunk's lcs; at most (3n + 13)/2 partials.
+Without a range the boundary is drawn whenever the front chunk is used up, so that k = 1 for any window.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from muntin.aggregates import Aggregate
+from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
+
+Combine = Callable[[Partial, Partial], Partial]
+
+
+def count_chunk(range: int, slide: int) -> int:  # noqa: A002
+    """Return the optimal number of slices in a chunk for a window of values (Theorem 1).
+
+    >>> count_chunk(16, 1), count_chunk(10, 2), count_chunk(4, 2)
+    (9, 4, 2)
+    """
+    slices, rest = divmod(range, slide)
+    if slices <= slide + rest + 1:
+        return slices
+    return (slide * (slices + 1) + rest + 1) // (slide + 1)
+
+
+def time_chunk(range: float, slide: float, combine_time: float) -> int:  # noqa: A002
+    """Return the optimal number of slices in a chunk for a window of time (Theorem 2).
+
+    All three are durations in one unit; combine_time is that of one combine. (The theorem's C is read as
+    (range mod slide) + one combine: the time that the open slice adds.)
+
+    >>> time_chunk(3600, 1, 1e-6), time_chunk(100, 1, 1)
+    (3600, 67)
+    """
+    r, s, t = (Fraction(duration) for duration in (range, slide, combine_time))
+    slices, rest = divmod(r, s)
+    extra = rest + t if rest else 0
+    if slices * t <= s + 2 * t + extra:
+        return int(slices)
+    return int((slices * (s + t) + s + 2 * t + extra) // (s + 2 * t))
+
+
+def left_cumulative(saa: list[Partial], combine: Combine) -> list[Partial]:
+    """Return the lcs of a chunk's slices; the first is left as it is, because ca stands for it."""
+    lcs = saa.copy()
+    for i in range(len(lcs) - 2, 0, -1):
+        lcs[i] = combine(lcs[i], lcs[i + 1])
+    return lcs
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A complete chunk: its slices, or its lcs once the window needs that, and its aggregate."""
+
+    slots: list[Partial]
+    ca: Partial
+    is_lcs: bool = False
+    lcs: Future[list[Partial]] | None = None
+
+
+class Sba(Aggregator):
+    """A window that slides by whole slices, three merges at a time.
+
+    `range` and `slide` count values; values leave with `evict` one by one, and a result is defined when
+    whole slides have left. `chunk` overrides the optimal number of slices in a chunk.
+    Runtime: query O(1), insert O(1), evict amortised O(1) and O(chunk) at a boundary.
+
+    >>> from muntin import Sba, Max
+    >>> window = Sba(Max(), range=4, slide=2)
+    >>> window.bulk_insert([9, 2, 4, 3])
+    >>> window.query()
+    9
+    >>> window.bulk_evict(2)
+    >>> window.bulk_insert([1, 5])
+    >>> window.query()
+    5
+    """
+
+    __slots__ = (
+        "_chunk_size",
+        "_chunks",
+        "_csa",
+        "_entered",
+        "_given_up",
+        "_open",
+        "_open_values",
+        "_range",
+        "_saa",
+        "_slide",
+        "_slices",
+    )
+
+    card: ClassVar[Card] = Card(
+        ordering="in order",
+        needs="associative",
+        time="3 merges per slide; O(n) at a boundary",
+        space="(3n + 13) / 2",
+        paper="KDD 2021, section 4",
+    )
+
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        range: int | None = None,  # noqa: A002
+        slide: int = 1,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__(aggregate)
+        if slide < 1:
+            raise ValueError(f"the slide must be 1 or more values, got {slide}")
+        if range is not None and range < slide:
+            raise ValueError(f"the range must be at least the slide of {slide}, got {range}")
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"a chunk has 1 or more slices, got {chunk}")
+        self._range, self._slide = range, slide
+        self._chunk_size = chunk or (None if range is None else count_chunk(range, slide))
+        self._clear()
+
+    def _clear(self) -> None:
+        self._chunks: deque[Chunk] = deque()
+        self._entered = 0
+        self._saa: list[Partial] = []
+        self._csa = self._open = self._identity
+        self._open_values = 0
+        self._slices = 0
+        self._given_up = 0
+
+    @property
+    def chunk(self) -> int | None:
+        """The number of slices in a chunk; None if boundaries follow the window."""
+        return self._chunk_size
+
+    def __len__(self) -> int:
+        return self._slices * self._slide + self._open_values - self._given_up
+
+    def insert(self, value: Any) -> None:
+        v = self._lift(value)
+        if self._open_values:
+            v = self._combine(self._open, v)
+        self._open = v
+        self._open_values += 1
+        if self._open_values == self._slide:
+            self._close_slice()
+
+    def _close_slice(self) -> None:
+        s = self._open
+        self._csa = self._combine(self._csa, s) if self._saa else s
+        self._saa.append(s)
+        self._slices += 1
+        self._open, self._open_values = self._identity, 0
+        if len(self._saa) == self._chunk_size:
+            self._draw_boundary()
+
+    def _draw_boundary(self) -> None:
+        chunk = Chunk(self._saa, self._csa)
+        self._chunks.append(chunk)
+        self._saa, self._csa = [], self._identity
+        self._complete(chunk)
+
+    def _complete(self, chunk: Chunk) -> None:
+        """Take notice of a complete chunk; its lcs is computed when the window enters it."""
+
+    def _enter(self, chunk: Chunk) -> None:
+        """Make sure that the chunk holds its lcs."""
+        if not chunk.is_lcs:
+            chunk.slots = left_cumulative(chunk.slots, self._combine)
+            chunk.is_lcs = True
+
+    def evict(self) -> None:
+        if not len(self):
+            raise empty_window()
+        self._give_up(1)
+
+    def bulk_evict(self, n: int) -> None:
+        self._refuse_bulk(n)
+        self._give_up(n)
+
+    def _give_up(self, values: int) -> None:
+        """Count values as gone, and drop the slices that have gone whole."""
+        if values == len(self):
+            self._clear()
+            return
+        slices, rest = divmod(self._given_up + values, self._slide)
+        self._drop_slices(slices)
+        self._given_up = rest
+
+    def _drop_slices(self, slices: int) -> None:
+        while slices:
+            if not self._chunks:
+                self._draw_boundary()
+            front = self._chunks[0]
+            left = len(front.slots) - self._entered
+            if slices < left:
+                self._enter(front)
+                for i in range(self._entered, self._entered + slices):
+                    front.slots[i] = None
+                self._entered += slices
+                self._slices -= slices
+                return
+            self._chunks.popleft()
+            self._entered = 0
+            self._slices -= left
+            slices -= left
+
+    def query(self) -> Any:
+        if self._given_up:
+            raise RuntimeError(
+                f"the window slides by {self._slide} values and {self._given_up} of a slide were "
+                f"evicted; evict {self._slide - self._given_up} more, then query"
+            )
+        parts = [chunk.ca for chunk in self._chunks]
+        if self._entered:
+            parts[0] = self._chunks[0].slots[self._entered]
+        if self._saa:
+            parts.append(self._csa)
+        if self._open_values:
+            parts.append(self._open)
+        return self._lower(self._fold(parts))
+
+    def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
+        return {
+            "range": self._range,
+            "slide": self._slide,
+            "chunk": self._chunk_size,
+            "chunks": [
+                [[encode(s) for s in chunk.slots[gone:]], gone, encode(chunk.ca), chunk.is_lcs]
+                for chunk, gone in zip(self._chunks, self._gone(), strict=True)
+            ],
+            "saa": [encode(s) for s in self._saa],
+            "csa": encode(self._csa),
+            "open": [encode(self._open), self._open_values],
+            "given_up": self._given_up,
+        }
+
+    def _gone(self) -> list[int]:
+        """Return how many slices of each chunk have left the window."""
+        return [0 if i else self._entered for i in range(len(self._chunks))]
+
+    def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
+        Sba.__init__(self, self.aggregate, state["range"], state["slide"], state["chunk"])
+        for slots, gone, ca, is_lcs in state["chunks"]:
+            partials = [None] * gone + [decode(s) for s in slots]
+            self._chunks.append(Chunk(partials, decode(ca), is_lcs))
+            self._entered = self._entered or gone
+            self._slices += len(slots)
+        self._saa = [decode(s) for s in state["saa"]]
+        self._slices += len(self._saa)
+        self._csa = decode(state["csa"])
+        self._open, self._open_values = decode(state["open"][0]), state["open"][1]
+        self._given_up = state["given_up"]
+
+    def check(self, values: Sequence[Any] | None = None) -> None:
+        require(0 <= self._open_values < self._slide, f"{self._open_values} values in a slice")
+        require(0 <= self._given_up < self._slide, f"{self._given_up} values of a slice given up")
+        require(not self._entered or self._chunks[0].is_lcs, "an entered chunk lacks its lcs")
+        held = sum(len(c.slots) for c in self._chunks) - self._entered + len(self._saa)
+        require(held == self._slices, f"{held} slices are held, {self._slices} counted")
+        self._require_fold("csa", self._csa, self._saa)
+        for chunk in self._chunks:
+            require(self._entered < len(chunk.slots), "a chunk without slices was kept")
+            if not chunk.is_lcs:
+                self._require_fold("ca", chunk.ca, chunk.slots)
+        if values is not None and not self._given_up:
+            self._check_values(self._lifted(values))
+
+    def _check_values(self, lifted: list[Partial]) -> None:
+        for chunk, gone in zip(self._chunks, self._gone(), strict=True):
+            n = (len(chunk.slots) - gone) * self._slide
+            inside, lifted = lifted[:n], lifted[n:]
+            for i in range(max(gone, chunk.is_lcs), len(chunk.slots)):
+                start = (i - gone) * self._slide
+                end = n if chunk.is_lcs else start + self._slide
+                self._require_fold(f"slot {i}", chunk.slots[i], inside[start:end])
+            if not gone:
+                self._require_fold("ca", chunk.ca, inside)
+        for i, s in enumerate(self._saa):
+            self._require_fold(f"saa[{i}]", s, lifted[i * self._slide : (i + 1) * self._slide])
+        self._require_fold("the open slice", self._open, lifted[len(self._saa) * self._slide :])
+
+    def stored_partials(self) -> int:
+        running = len(self._chunks) + bool(self._saa) + bool(self._open_values)
+        return self._slices + running
+
+    def __repr__(self) -> str:
+        if self._given_up:
+            return f"<{type(self).__name__}({self.aggregate.name}) of {len(self)}: between slides>"
+        return super().__repr__()

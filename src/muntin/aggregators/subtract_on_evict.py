@@ -1,0 +1,75 @@
+"""Subtract-on-Evict: a running total, from which the inverse takes what leaves.
+
+insert 1, evict 1 inverse, query 0 combines; n + 1 partials. Asks for an inverse. Where the inverse
+declines (a NaN or an infinity in a float sum), the rest is folded once. Rounding errors of float
+sums stay in the total: integers and decimals are exact.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from muntin.aggregates import Aggregate
+from muntin.aggregators.aggregator import Card, Partial, empty_window
+from muntin.aggregators.recalc import Recalc
+
+
+class SubtractOnEvict(Recalc):
+    """Keep a running total and subtract what is evicted.
+
+    Runtime: every operation O(1).
+
+    >>> from muntin import SubtractOnEvict, Sum
+    >>> window = SubtractOnEvict(Sum())
+    >>> window.bulk_insert([2, 3, 1])
+    >>> window.evict()
+    >>> window.query()
+    4
+    """
+
+    __slots__ = ("_inverse", "_total")
+
+    card: ClassVar[Card] = Card(
+        ordering="in order",
+        needs="inverse",
+        time="worst-case O(1)",
+        space="n + 1",
+        paper="baseline",
+    )
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self._inverse = aggregate.inverse
+        self._total = self._identity
+
+    @classmethod
+    def missing(cls, aggregate: Aggregate) -> str:
+        return "" if aggregate.invertible else "it has no inverse"
+
+    def insert(self, value: Any) -> None:
+        partial = self._lift(value)
+        self._partials.append(partial)
+        self._total = self._combine(self._total, partial)
+
+    def evict(self) -> None:
+        if not self._partials:
+            raise empty_window()
+        assert self._inverse is not None
+        total = self._inverse(self._total, self._partials.popleft())
+        self._total = self._fold(self._partials) if total is NotImplemented else total
+
+    def query(self) -> Any:
+        return self._lower(self._total)
+
+    def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
+        return {**super()._save(encode), "total": encode(self._total)}
+
+    def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
+        super()._load(state, decode)
+        self._total = decode(state["total"])
+
+    def check(self, values: Sequence[Any] | None = None) -> None:
+        super().check(values)
+        self._require_fold("the total", self._total, self._partials)
+
+    def stored_partials(self) -> int:
+        return len(self._partials) + 1

@@ -1,0 +1,94 @@
+"""Test your own aggregates: the laws that an algorithm relies on, as functions."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+from muntin.aggregates import Aggregate, SnapshotError, same_partial, seal, unseal
+
+
+class LawError(AssertionError):
+    """An aggregate is not what it declares; the message names the law and the partials that break it."""
+
+
+def check_laws(aggregate: Aggregate, samples: Iterable[Any]) -> None:
+    """Raise LawError unless the aggregate keeps the laws it declares, on the given inputs.
+
+    Associativity and identity always; inverse, commutative and selective where declared; that combine
+    leaves its arguments alone, and that partials survive being written and read. A few inputs are
+    enough: every triple of their partials is tried. Take some that are equal, and some that order.
+
+    >>> from muntin import Max, Sum, Aggregate
+    >>> check_laws(Sum(), [3, -1, 4, 4])
+    >>> mean = Aggregate("mean", 0, lift=float, combine=lambda a, b: (a + b) / 2)
+    >>> check_laws(mean, [1, 2, 3])
+    Traceback (most recent call last):
+    ...
+    muntin.testing.LawError: mean: not associative: combine(combine(1.0, 1.0), 2.0) is 1.5 but ...
+    """
+    lift = aggregate.input_lift()
+    lifted = [lift(sample) for sample in samples]
+    if not lifted:
+        raise ValueError("check_laws needs at least one sample")
+    _check_arguments_kept(aggregate, lifted)
+    joined = [aggregate.combine(a, b) for a, b in zip(lifted, lifted[1:], strict=False)]
+    partials = [*lifted, *joined[:3]]
+    for a in partials:
+        _check_identity(aggregate, a)
+        _check_encoding(aggregate, a)
+    for a, b in product(partials, repeat=2):
+        _check_declared(aggregate, a, b)
+    for a, b, c in product(partials, repeat=3):
+        _check_associative(aggregate, a, b, c)
+
+
+def _fail(aggregate: Aggregate, law: str, left: str, x: Any, y: Any) -> None:
+    if not same_partial(aggregate, x, y):
+        raise LawError(f"{aggregate.name}: {law}: {left} is {x!r} but should be {y!r}")
+
+
+def _check_associative(aggregate: Aggregate, a: Any, b: Any, c: Any) -> None:
+    combine = aggregate.combine
+    left = f"combine(combine({a!r}, {b!r}), {c!r})"
+    _fail(aggregate, "not associative", left, combine(combine(a, b), c), combine(a, combine(b, c)))
+
+
+def _check_identity(aggregate: Aggregate, a: Any) -> None:
+    identity, combine = aggregate.identity, aggregate.combine
+    _fail(aggregate, "identity is not neutral", f"combine(identity, {a!r})", combine(identity, a), a)
+    _fail(aggregate, "identity is not neutral", f"combine({a!r}, identity)", combine(a, identity), a)
+
+
+def _check_declared(aggregate: Aggregate, a: Any, b: Any) -> None:
+    total = aggregate.combine(a, b)
+    call = f"combine({a!r}, {b!r})"
+    if aggregate.commutative:
+        _fail(aggregate, "not commutative", call, total, aggregate.combine(b, a))
+    if aggregate.selective:
+        if not any(same_partial(aggregate, total, x) for x in (a, b)):
+            raise LawError(f"{aggregate.name}: not selective: {call} is {total!r}, neither argument")
+    if aggregate.inverse is not None:
+        rest = aggregate.inverse(total, a)
+        if rest is not NotImplemented:
+            _fail(aggregate, "inverse is wrong", f"inverse({call}, {a!r})", rest, b)
+
+
+def _check_arguments_kept(aggregate: Aggregate, lifted: list[Any]) -> None:
+    encode = aggregate.encode or deepcopy
+    for a, b in zip(lifted, lifted[1:] or lifted, strict=False):
+        before = (encode(a), encode(b))
+        aggregate.combine(a, b)
+        if (encode(a), encode(b)) != before and before == before:
+            raise LawError(f"{aggregate.name}: combine changes its arguments {a!r} and {b!r}")
+
+
+def _check_encoding(aggregate: Aggregate, a: Any) -> None:
+    encode, decode = aggregate.encode, aggregate.decode
+    if encode is None or decode is None:
+        return
+    try:
+        restored = decode(unseal(seal(encode(a))))
+    except (TypeError, SnapshotError) as error:
+        raise LawError(f"{aggregate.name}: encode does not give plain data: {error}") from error
+    _fail(aggregate, "decode does not undo encode", f"decode(encode({a!r}))", restored, a)
