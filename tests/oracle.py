@@ -22,7 +22,9 @@ class Oracle:
 
     def range_query(self, start, end):
         partials = map(self.lift, self.values[start:end])
-        return self.aggregate.lower(reduce(self.aggregate.combine, partials, self.aggregate.identity))
+        return self.aggregate.lower(
+            reduce(self.aggregate.combine, partials, self.aggregate.identity)
+        )
 
     def __len__(self):
         return len(self.values)

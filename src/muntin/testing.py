@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from copy import deepcopy
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from muntin.aggregates import Aggregate, SnapshotError, same_partial, seal, unseal
@@ -32,7 +32,7 @@ def check_laws(aggregate: Aggregate, samples: Iterable[Any]) -> None:
     if not lifted:
         raise ValueError("check_laws needs at least one sample")
     _check_arguments_kept(aggregate, lifted)
-    joined = [aggregate.combine(a, b) for a, b in zip(lifted, lifted[1:], strict=False)]
+    joined = [aggregate.combine(a, b) for a, b in pairwise(lifted)]
     partials = [*lifted, *joined[:3]]
     for a in partials:
         _check_identity(aggregate, a)
@@ -56,8 +56,12 @@ def _check_associative(aggregate: Aggregate, a: Any, b: Any, c: Any) -> None:
 
 def _check_identity(aggregate: Aggregate, a: Any) -> None:
     identity, combine = aggregate.identity, aggregate.combine
-    _fail(aggregate, "identity is not neutral", f"combine(identity, {a!r})", combine(identity, a), a)
-    _fail(aggregate, "identity is not neutral", f"combine({a!r}, identity)", combine(a, identity), a)
+    _fail(
+        aggregate, "identity is not neutral", f"combine(identity, {a!r})", combine(identity, a), a
+    )
+    _fail(
+        aggregate, "identity is not neutral", f"combine({a!r}, identity)", combine(a, identity), a
+    )
 
 
 def _check_declared(aggregate: Aggregate, a: Any, b: Any) -> None:
@@ -65,9 +69,8 @@ def _check_declared(aggregate: Aggregate, a: Any, b: Any) -> None:
     call = f"combine({a!r}, {b!r})"
     if aggregate.commutative:
         _fail(aggregate, "not commutative", call, total, aggregate.combine(b, a))
-    if aggregate.selective:
-        if not any(same_partial(aggregate, total, x) for x in (a, b)):
-            raise LawError(f"{aggregate.name}: not selective: {call} is {total!r}, neither argument")
+    if aggregate.selective and not any(same_partial(aggregate, total, x) for x in (a, b)):
+        raise LawError(f"{aggregate.name}: not selective: {call} is {total!r}, neither argument")
     if aggregate.inverse is not None:
         rest = aggregate.inverse(total, a)
         if rest is not NotImplemented:
@@ -76,7 +79,7 @@ def _check_declared(aggregate: Aggregate, a: Any, b: Any) -> None:
 
 def _check_arguments_kept(aggregate: Aggregate, lifted: list[Any]) -> None:
     encode = aggregate.encode or deepcopy
-    for a, b in zip(lifted, lifted[1:] or lifted, strict=False):
+    for a, b in pairwise([*lifted, lifted[0]]):
         before = (encode(a), encode(b))
         aggregate.combine(a, b)
         if (encode(a), encode(b)) != before and before == before:

@@ -57,12 +57,16 @@ class Aggregate:
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
             function = getattr(self, field)
             if function is not None and not callable(function):
-                raise TypeError(f"aggregate {self.name!r}: {field} must be a function, got {function!r}")
+                raise TypeError(
+                    f"aggregate {self.name!r}: {field} must be a function, got {function!r}"
+                )
         if (self.encode is None) != (self.decode is None):
             raise TypeError(f"aggregate {self.name!r}: give both encode and decode, or neither")
         for column in self.columns:
             if not isinstance(column, str):
-                raise TypeError(f"aggregate {self.name!r}: a column is named by text, got {column!r}")
+                raise TypeError(
+                    f"aggregate {self.name!r}: a column is named by text, got {column!r}"
+                )
 
     @property
     def invertible(self) -> bool:
@@ -96,7 +100,9 @@ def pick(row: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
     try:
         return tuple([row[column] for column in columns])
     except KeyError as missing:
-        raise KeyError(f"no column {missing} in the row; it has {', '.join(map(repr, row))}") from None
+        raise KeyError(
+            f"no column {missing} in the row; it has {', '.join(map(repr, row))}"
+        ) from None
 
 
 def named(*columns: str | None) -> tuple[str, ...]:

@@ -28,7 +28,11 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     if a is b:
         return True
     if isinstance(a, float) and isinstance(b, int | float):
-        return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance) or (a != a and b != b)
+        return (
+            a == b
+            or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+            or (a != a and b != b)
+        )
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):

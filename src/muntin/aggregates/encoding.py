@@ -43,13 +43,22 @@ def unseal(message: bytes) -> Any:
         raise SnapshotError("these bytes are not a muntin snapshot (no MNTN header)")
     _, version, checksum = HEADER.unpack_from(message)
     if version != VERSION:
-        raise SnapshotError(f"snapshot format {version} cannot be read here; this muntin reads {VERSION}")
+        raise SnapshotError(
+            f"snapshot format {version} cannot be read here; this muntin reads {VERSION}"
+        )
     body = message[HEADER.size :]
     if _checksum(body) != checksum:
         raise SnapshotError("the snapshot is truncated or altered: its checksum does not match")
     try:
         return _unpack(body)
-    except (ValueError, TypeError, OverflowError, ArithmeticError, struct.error, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        ArithmeticError,
+        struct.error,
+        RecursionError,
+    ) as error:
         raise SnapshotError(f"the snapshot's content cannot be decoded: {error}") from error
 
 

@@ -135,9 +135,7 @@ def M4(column: str | None = None) -> Aggregate:
     >>> window.query()
     (2, 9, 5, 4)
     """
-    return Aggregate(
-        "m4", identity=None, lift=_four, combine=_m4, columns=named(column)
-    )
+    return Aggregate("m4", identity=None, lift=_four, combine=_m4, columns=named(column))
 
 
 def above(x: Any, y: Any) -> bool:

@@ -39,7 +39,9 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         return tuple([part_lift(value) for part_lift in lifts])
 
     def combine(a: Partials, b: Partials) -> Partials:
-        return tuple([part_combine(x, y) for part_combine, x, y in zip(combines, a, b, strict=True)])
+        return tuple(
+            [part_combine(x, y) for part_combine, x, y in zip(combines, a, b, strict=True)]
+        )
 
     def lower(partials: Partials) -> Any:
         results = [part_lower(x) for part_lower, x in zip(lowers, partials, strict=True)]

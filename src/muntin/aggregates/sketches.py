@@ -20,7 +20,7 @@ from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, named
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
-from muntin.aggregates.moments import as_float, check_share
+from muntin.aggregates.moments import as_float, exact_share
 
 Quantiles = tuple[int, Any]
 
@@ -47,7 +47,7 @@ class BloomFilter:
     def estimate(self) -> float:
         """Estimate how many different values are in it; infinity if every bit is set."""
         empty = 1.0 - self.bits.bit_count() / self.size
-        return -math.log(empty) * self.size / self.hashes if empty else math.inf
+        return math.log(1.0 / empty) * self.size / self.hashes if empty else math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,26 +55,28 @@ class CountMinCounts:
     """How often each value occurred: never too few, and rarely more than error * total too many.
 
     Cost: O(hashes) per question.
+
+    >>> count = CountMin()
+    >>> counts = count.lower(count.combine(count.lift(7), count.lift(7.0)))
+    >>> counts.get_estimate(7), counts.get_estimate(8), counts.total
+    (2, 0, 2)
     """
 
-    sketch: Any = field(repr=False)
+    _sketch: Any = field(repr=False)
 
     @property
     def total(self) -> int:
         """How many values were counted."""
-        return int(self.sketch.total_weight)
+        return int(self._sketch.total_weight)
 
     def get_estimate(self, value: Any) -> int:
         """Estimate how often the value occurred."""
-        return int(self.sketch.get_estimate(_fingerprint(value)))
+        return int(self._sketch.get_estimate(_fingerprint(value)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CountMinCounts):
             return NotImplemented
-        return bool(self.sketch.serialize() == other.sketch.serialize())
-
-    def __hash__(self) -> int:
-        return hash(self.sketch.serialize())
+        return bool(self._sketch.serialize() == other._sketch.serialize())
 
 
 def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.01) -> Aggregate:
@@ -201,7 +203,7 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
     90.0
     """
     datasketches = _datasketches("ApproxQuantile")
-    check_share("approx_quantile", q)
+    share = exact_share("approx_quantile", q)
     _check_whole("approx_quantile", "k", k, 8, 65535)
     read = _reader(datasketches.kll_doubles_sketch, lambda sketch: sketch.k == k)
 
@@ -218,8 +220,11 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
         numbers = 0 if sketch is None else sketch.n
         if not nans + numbers:
             return None
-        share = q * (nans + numbers) / numbers if numbers else math.inf
-        return sketch.__copy__().get_quantile(share, True) if share <= 1.0 else math.nan
+        rank = max(1, math.ceil(share * (nans + numbers)))
+        if rank > numbers:
+            return math.nan
+        # Reading sorts inside, hence the copy; half a rank down so that rounding cannot reach the next.
+        return float(sketch.__copy__().get_quantile((rank - 0.5) / numbers, True))
 
     def decode(data: Any) -> Quantiles:
         if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], int):
@@ -375,8 +380,9 @@ def _canonical(value: Any) -> bytes:
         return b"t" + b"".join(len(part).to_bytes(8) + part for part in parts)
     if isinstance(value, dt.datetime):
         return b"d" + (value.astimezone(dt.UTC) if value.tzinfo else value).isoformat().encode()
-    if isinstance(value, dt.date | dt.timedelta | uuid.UUID):
-        return f"{type(value).__name__} {value}".encode()
+    for tag, kind in ((b"D", dt.date), (b"P", dt.timedelta), (b"U", uuid.UUID)):
+        if isinstance(value, kind):
+            return tag + str(value).encode()
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         return _canonical(value.item())
     raise TypeError(
@@ -398,6 +404,7 @@ def _canonical_number(value: Any) -> bytes:
 def _item_to_text(item: Any) -> str:
     """Return a text from which _item_from_text makes the same value of the same type."""
     if isinstance(item, str):
+        item.encode()  # DataSketches takes what UTF-8 can hold
         return "s" + item
     if isinstance(item, int) and not isinstance(item, bool):
         return f"i{item:x}"

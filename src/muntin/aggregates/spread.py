@@ -42,7 +42,9 @@ def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     return _spread("std", column, ddof, math.sqrt)
 
 
-def _spread(name: str, column: str | None, ddof: int, finish: Callable[[float], float]) -> Aggregate:
+def _spread(
+    name: str, column: str | None, ddof: int, finish: Callable[[float], float]
+) -> Aggregate:
     def lower(partial: Moments) -> float | None:
         n, _, m2 = partial
         return finish(m2 / (n - ddof)) if n > ddof else None

@@ -39,7 +39,9 @@ class Aggregator:
 
     def __init__(self, aggregate: Aggregate) -> None:
         if not isinstance(aggregate, Aggregate):
-            raise TypeError(f"{type(self).__name__} needs an aggregate such as Max(), got {aggregate!r}")
+            raise TypeError(
+                f"{type(self).__name__} needs an aggregate such as Max(), got {aggregate!r}"
+            )
         missing = self.missing(aggregate)
         if missing:
             raise TypeError(
@@ -111,8 +113,17 @@ class Aggregator:
         try:
             window._load(state, decode)
             window.check()
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError) as error:
-            raise SnapshotError(f"the snapshot's state is not that of a {algorithm}: {error!r}") from error
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AttributeError,
+            AssertionError,
+        ) as error:
+            raise SnapshotError(
+                f"the snapshot's state is not that of a {algorithm}: {error!r}"
+            ) from error
         return window
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
@@ -129,10 +140,6 @@ class Aggregator:
         """
         raise NotImplementedError
 
-    def stored_partials(self) -> int:
-        """Count the partials that are held, the quantity of the papers' space bounds."""
-        raise NotImplementedError
-
     def _fold(self, partials: Sequence[Partial]) -> Partial:
         return reduce(self._combine, partials) if partials else self._identity
 
@@ -144,7 +151,8 @@ class Aggregator:
     def _require_fold(self, what: str, stored: Partial, partials: Sequence[Partial]) -> None:
         expected = self._fold(partials)
         require(
-            same_partial(self.aggregate, stored, expected), f"{what} is {stored!r}, not {expected!r}"
+            same_partial(self.aggregate, stored, expected),
+            f"{what} is {stored!r}, not {expected!r}",
         )
 
     def __repr__(self) -> str:

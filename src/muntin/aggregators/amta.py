@@ -157,8 +157,12 @@ class Amta(Aggregator):
         levels, leaves = self._levels, self._levels[0]
         for l, level in enumerate(levels):
             parents = len(levels[l + 1]) if l + 1 < len(levels) else 0
-            require(parents == max(level.pairs() - 1, 0), f"level {l} has a wrong number of parents")
-            require(level.head == leaves.head >> l or not len(leaves), f"level {l} has a wrong head")
+            require(
+                parents == max(level.pairs() - 1, 0), f"level {l} has a wrong number of parents"
+            )
+            require(
+                level.head == leaves.head >> l or not len(leaves), f"level {l} has a wrong head"
+            )
             for i in range(level.head, level.tail):
                 if i << l >= leaves.head:
                     covered = [leaves[p] for p in range(i << l, (i + 1) << l)]
@@ -184,6 +188,3 @@ class Amta(Aggregator):
         require(len(self._stack) == len(ends), f"the stack has {len(self._stack)} of {len(ends)}")
         for stored, start in zip(reversed(self._stack), ends, strict=True):
             self._require_fold("a stack element", stored, window[start - leaves.head : split])
-
-    def stored_partials(self) -> int:
-        return sum(len(level) for level in self._levels) + len(self._stack) + 2

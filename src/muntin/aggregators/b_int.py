@@ -115,6 +115,3 @@ class BInt(Aggregator):
         if values is not None:
             for p, v in enumerate(self._lifted(values), start=f):
                 self._require_fold(f"value {p}", leaves[p], [v])
-
-    def stored_partials(self) -> int:
-        return sum(len(level) for level in self._levels)

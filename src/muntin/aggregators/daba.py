@@ -125,9 +125,6 @@ class Daba(RingAggregator):
             for i, v in enumerate(self._lifted(values)):
                 self._require_fold(f"*(F+{i}).val", vals[i], [v])
 
-    def stored_partials(self) -> int:
-        return 2 * len(self)
-
 
 def check_sizes(f: int, e: int, l: int, r: int, a: int, b: int) -> None:
     """Raise InvariantError unless DABA's pointers are in order and its size invariants hold."""

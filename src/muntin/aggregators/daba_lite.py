@@ -24,6 +24,7 @@ State = tuple[int, int, int, int, int, int, Partial, Partial]
 def insert(
     slots: Slots, mask: int, state: State, v: Partial, combine: Combine, identity: Partial
 ) -> State:
+    """Push a value onto the back and take one step of the reversal."""
     f, e, l, r, a, b, agg_ra, agg_b = state
     slots[e & mask] = v
     agg_b = v if b == e else combine(agg_b, v)
@@ -31,12 +32,14 @@ def insert(
 
 
 def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+    """Pop the front and take one step of the reversal."""
     f, e, l, r, a, b, agg_ra, agg_b = state
     slots[f & mask] = identity
     return fixup(slots, mask, (f + 1, e, l, r, a, b, agg_ra, agg_b), combine, identity)
 
 
 def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
+    """Combine front and back."""
     f, e, _, _, _, b, _, agg_b = state
     if f == b:
         return agg_b
@@ -44,6 +47,7 @@ def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
 
 
 def fixup(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+    """Restore the invariants: singleton, flip, shift or shrink."""
     f, e, l, r, a, b, agg_ra, agg_b = state
     if f == b:  # singleton
         return f, e, e, e, e, e, identity, identity
@@ -91,9 +95,7 @@ class DabaLite(RingAggregator):
         v = self._lift(value)
         if self._state[1] - self._state[0] > self._mask:
             self._grow()
-        self._state = insert(
-            self._slots, self._mask, self._state, v, self._combine, self._identity
-        )
+        self._state = insert(self._slots, self._mask, self._state, v, self._combine, self._identity)
 
     def evict(self) -> None:
         if self._state[0] == self._state[1]:
@@ -130,6 +132,3 @@ class DabaLite(RingAggregator):
                 p = f + i
                 end = b if p < l or a <= p < b else (r if p < r else p + 1)
                 self._require_fold(f"*(F+{i})", stored, lifted[i : end - f])
-
-    def stored_partials(self) -> int:
-        return len(self) + 2

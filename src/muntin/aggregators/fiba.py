@@ -3,8 +3,8 @@
 Entries (time, value) lie in all nodes; the fingers are the leftmost and the rightmost leaf. Every
 node stores one aggregate: off the spines that of its subtree (up); on the left spine that of its
 subtree without its first child, then its parent's unless that is the root (left); on the right
-spine mirrored (right); in the root what is between its first and last child (inner). So a change near
-an end is repaired near that end, and left finger ⊗ root ⊗ right finger is the whole window.
+spine mirrored (right); in the root what is between its first and last child (inner). So a change
+near an end is repaired near that end, and left finger ⊗ root ⊗ right finger is the whole window.
 "Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); bulk eviction after
 "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB 2023).
 Combines: insert amortised O(log d) at distance d from the young end, evict amortised O(1), both at

@@ -231,6 +231,3 @@ class FlatFat(Aggregator):
             live = self._live()
             for i, v in enumerate(self._lifted(values)):
                 self._require_fold(f"value {i}", live[i], [v])
-
-    def stored_partials(self) -> int:
-        return sum(node is not EMPTY for node in self._tree)

@@ -91,6 +91,3 @@ class FlatFit(RingAggregator):
             require(f + i < following <= e, f"next({f + i}) is {following}, E is {e}")
             if lifted is not None:
                 self._require_fold(f"agg({f + i})", agg, lifted[i : following - f])
-
-    def stored_partials(self) -> int:
-        return len(self)

@@ -44,11 +44,14 @@ class Level:
 
     def drop_until(self, head: int) -> None:
         """Drop every element before the given number; the level must reach that far."""
-        self.head = head
-        dead = head - self._base
-        if 2 * dead >= len(self._elements):
-            del self._elements[:dead]
+        elements, dead = self._elements, head - self._base
+        if 2 * dead >= len(elements):
+            del elements[:dead]
             self._base = head
+        else:
+            gone = slice(self.head - self._base, dead)
+            elements[gone] = [None] * (head - self.head)
+        self.head = head
 
     def pair(self, i: int, combine: Callable[[Partial, Partial], Partial]) -> Partial:
         """Combine element i with its sibling; a sibling that is not there is left out."""

@@ -12,6 +12,7 @@ with at most two elements, so that the height follows the window when it shrinks
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
@@ -52,7 +53,7 @@ class LogMta(Aggregator):
     def insert(self, value: Any) -> None:
         levels, combine = self._levels, self._combine
         levels[0].append(self._lift(value))
-        for level, parents in zip(levels, levels[1:], strict=False):
+        for level, parents in pairwise(levels):
             last = level.tail - 1
             parent = level.pair(last, combine)
             if parents.tail == last >> 1:
@@ -83,7 +84,7 @@ class LogMta(Aggregator):
             if len(level) <= 2:
                 del levels[l + 1 :]
                 break
-        for level, parents in zip(levels, levels[1:], strict=False):
+        for level, parents in pairwise(levels):
             parents[parents.head] = level.pair(level.head, self._combine)
 
     def query(self) -> Any:
@@ -115,6 +116,3 @@ class LogMta(Aggregator):
         if values is not None:
             for p, v in enumerate(self._lifted(values), start=leaves.head):
                 self._require_fold(f"leaf {p}", leaves[p], [v])
-
-    def stored_partials(self) -> int:
-        return sum(len(level) for level in self._levels)

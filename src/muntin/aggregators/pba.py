@@ -52,7 +52,8 @@ class Pba(Sba):
     )
 
     def _complete(self, chunk: Chunk) -> None:
-        chunk.lcs = worker().submit(left_cumulative, chunk.slots, self._combine)
+        if len(chunk.slots) > 2:  # an lcs of fewer slices needs no merge
+            chunk.lcs = worker().submit(left_cumulative, chunk.slots, self._combine)
 
     def _enter(self, chunk: Chunk) -> None:
         if chunk.lcs is None:

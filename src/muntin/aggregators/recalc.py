@@ -61,6 +61,3 @@ class Recalc(Aggregator):
         if values is not None:
             for i, v in enumerate(self._lifted(values)):
                 self._require_fold(f"value {i}", self._partials[i], [v])
-
-    def stored_partials(self) -> int:
-        return len(self._partials)

@@ -98,8 +98,8 @@ class Sba(Aggregator):
         "_open_values",
         "_range",
         "_saa",
-        "_slide",
         "_slices",
+        "_slide",
     )
 
     card: ClassVar[Card] = Card(
@@ -288,10 +288,6 @@ class Sba(Aggregator):
         for i, s in enumerate(self._saa):
             self._require_fold(f"saa[{i}]", s, lifted[i * self._slide : (i + 1) * self._slide])
         self._require_fold("the open slice", self._open, lifted[len(self._saa) * self._slide :])
-
-    def stored_partials(self) -> int:
-        running = len(self._chunks) + bool(self._saa) + bool(self._open_values)
-        return self._slices + running
 
     def __repr__(self) -> str:
         if self._given_up:

@@ -25,8 +25,8 @@ class SlickDeque(SubtractOnEvict):
     >>> window = SlickDeque(Max())
     >>> window.bulk_insert([3, 1, 2])
     >>> window.evict()
-    >>> window.query(), window.stored_partials()
-    (2, 1)
+    >>> window.query()
+    2
     """
 
     __slots__ = ("_deque", "_e", "_f", "_selective")
@@ -114,6 +114,3 @@ class SlickDeque(SubtractOnEvict):
                     f"the element at {position}", v, self._lifted(values)[start - self._f :]
                 )
         return None
-
-    def stored_partials(self) -> int:
-        return len(self._deque) if self._selective else super().stored_partials()

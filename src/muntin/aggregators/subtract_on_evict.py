@@ -70,6 +70,3 @@ class SubtractOnEvict(Recalc):
     def check(self, values: Sequence[Any] | None = None) -> None:
         super().check(values)
         self._require_fold("the total", self._total, self._partials)
-
-    def stored_partials(self) -> int:
-        return len(self._partials) + 1

@@ -91,6 +91,3 @@ class TwoStacks(Aggregator):
         if values is not None:
             for i, v in enumerate(self._lifted(values)):
                 self._require_fold(f"value {i}", stored[i], [v])
-
-    def stored_partials(self) -> int:
-        return 2 * len(self)

@@ -3,7 +3,8 @@
 VLDB Journal 2021, section 4. Pointers: F is the oldest position, B where the back begins, E one past
 the youngest. The front [F, B) holds suffix aggregates, the back [B, E) bare values, aggB their
 aggregate. evict on an empty front flips: it turns the whole back into a front, from the right.
-Invariant: *(F+i) = v_i ⊗ .. ⊗ v_(B-F-1) for the front, *(F+i) = v_i for the back, aggB = *B ⊗ .. ⊗ *(E-1).
+Invariant: *(F+i) = v_i ⊗ .. ⊗ v_(B-F-1) in the front, *(F+i) = v_i in the back, and
+aggB = *B ⊗ .. ⊗ *(E-1).
 insert 1, evict amortised 1 and at worst n, query 1 combines; n + 1 partials.
 Where we differ: nothing is combined with the identity.
 """
@@ -20,12 +21,14 @@ State = tuple[int, int, int, Partial]
 
 
 def insert(slots: Slots, mask: int, state: State, v: Partial, combine: Combine) -> State:
+    """Push a value onto the back."""
     f, e, b, agg_b = state
     slots[e & mask] = v
     return f, e + 1, b, v if b == e else combine(agg_b, v)
 
 
 def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+    """Pop the front, after a flip if it is empty."""
     f, e, b, agg_b = state
     if f == b:  # flip
         i = e - 1
@@ -39,6 +42,7 @@ def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Par
 
 
 def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
+    """Combine front and back."""
     f, e, b, agg_b = state
     if f == b:
         return agg_b
@@ -87,7 +91,7 @@ class TwoStacksLite(RingAggregator):
         return self._lower(query(self._slots, self._mask, self._state, self._combine))
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
-        f, e, b, agg_b = self._state
+        f, _, b, agg_b = self._state
         return {**self._save_ring(encode), "b": b - f, "agg_b": encode(agg_b)}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
@@ -103,6 +107,3 @@ class TwoStacksLite(RingAggregator):
             for i, stored in enumerate(self._between(f, e)):
                 end = b - f if i < b - f else i + 1
                 self._require_fold(f"*(F+{i})", stored, lifted[i:end])
-
-    def stored_partials(self) -> int:
-        return len(self) + 1
