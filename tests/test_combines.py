@@ -206,7 +206,17 @@ def test_b_int_inserts_in_constant_and_queries_in_logarithmic_time(n):
 @pytest.mark.parametrize("algorithm", [mt.Amta, mt.LogMta, mt.Fiba])
 def test_bulk_eviction_is_logarithmic_whatever_it_removes(algorithm, n):
     rng = random.Random(n)
-    some = {1, 2, n // 7, n // 2, n // 2 + 1, n - 2, n - 1, n, *(rng.randint(1, n) for _ in range(8))}
+    some = {
+        1,
+        2,
+        n // 7,
+        n // 2,
+        n // 2 + 1,
+        n - 2,
+        n - 1,
+        n,
+        *(rng.randint(1, n) for _ in range(8)),
+    }
     for offset in (0, 1, n // 3):
         for k in some:
             run = Run(algorithm)
@@ -281,6 +291,7 @@ class Token:
         (mt.Amta, lambda n: 2 * n + math.log2(n) + 2),
         (mt.LogMta, lambda n: 2 * n + 2),
         (mt.BInt, lambda n: 2 * n),
+        (mt.Fiba, lambda n: 2 * n + 1),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )

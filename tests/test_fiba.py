@@ -223,13 +223,6 @@ def test_mixed_operations_cost_a_constant_at_the_ends(order: str) -> None:
     assert sum(combines.of(rng.choice(steps)) for _ in range(10_000)) <= 6 * 10_000
 
 
-@ORDERS
-def test_space_is_at_most_twice_the_window(order: str) -> None:
-    for n in (0, 1, 2, 10, 1000):
-        window = filled(Combines(), n, order)
-        assert n < window.stored_partials() <= 2 * n + 1
-
-
 def test_equal_times_keep_the_order_of_arrival_and_leave_one_by_one() -> None:
     window = Fiba(COLLECT)
     window.bulk_insert("abcdefgh", times=[1, 0, 1, 0, 1, 1, 0, 1])

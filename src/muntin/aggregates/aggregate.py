@@ -73,6 +73,18 @@ class Aggregate:
         """Whether a partial can be taken out of a total again."""
         return self.inverse is not None
 
+    def to_plain(self, partial: Partial) -> Any:
+        """Return the partial as plain data; encode never sees the identity."""
+        if self.encode is None:
+            return partial
+        return None if partial is self.identity else [self.encode(partial)]
+
+    def from_plain(self, plain: Any) -> Partial:
+        """Return the partial that to_plain was given."""
+        if self.decode is None:
+            return plain
+        return self.identity if plain is None else self.decode(plain[0])
+
     def input_lift(self) -> Callable[[Any], Partial]:
         """Return lift as windows apply it: columns picked from the row, nulls skipped."""
         lift, identity = self.lift, self.identity

@@ -14,9 +14,7 @@ def same_partial(aggregate: Aggregate, a: Partial, b: Partial) -> bool:
     """Whether the two partials stand for the same rows."""
     if aggregate.approximate:
         return close(aggregate.lower(a), aggregate.lower(b), tolerance=0.05)
-    if aggregate.encode is not None:
-        return close(aggregate.encode(a), aggregate.encode(b))
-    return close(a, b)
+    return close(aggregate.to_plain(a), aggregate.to_plain(b))
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:

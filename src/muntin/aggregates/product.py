@@ -47,6 +47,12 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         results = [part_lower(x) for part_lower, x in zip(lowers, partials, strict=True)]
         return dict(zip(named_parts, results, strict=True)) if named_parts else tuple(results)
 
+    def to_plain(partials: Partials) -> Any:
+        return [member.to_plain(x) for member, x in zip(members, partials, strict=True)]
+
+    def from_plain(plain: Any) -> Partials:
+        return tuple([member.from_plain(x) for member, x in zip(members, plain, strict=True)])
+
     coded = any(member.encode for member in members)
     return Aggregate(
         f"product({', '.join(member.name for member in members)})",
@@ -59,8 +65,8 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         holistic=any(member.holistic for member in members),
         approximate=any(member.approximate for member in members),
         nulls=True,
-        encode=_each([member.encode for member in members]) if coded else None,
-        decode=_each([member.decode for member in members]) if coded else None,
+        encode=to_plain if coded else None,
+        decode=from_plain if coded else None,
         parts=members,
     )
 
@@ -76,12 +82,3 @@ def _inverse(members: tuple[Aggregate, ...]) -> Any:
         return NotImplemented if any(x is NotImplemented for x in rest) else rest
 
     return inverse
-
-
-def _each(functions: list[Any]) -> Any:
-    def apply(values: Any) -> Any:
-        return tuple(
-            [function(x) if function else x for function, x in zip(functions, values, strict=True)]
-        )
-
-    return apply

@@ -40,7 +40,7 @@ def LongestRun(column: str | None = None) -> Aggregate:
         combine=_join,
         lower=_length,
         columns=named(column),
-        encode=_encode,
+        encode=tuple,
         decode=_decode,
     )
 
@@ -73,9 +73,5 @@ def _length(partial: Runs | None) -> int:
     return 0 if partial is None else partial.longest
 
 
-def _encode(partial: Runs | None) -> Any:
-    return None if partial is None else tuple(partial)
-
-
-def _decode(plain: Any) -> Runs | None:
-    return None if plain is None else Runs(*plain)
+def _decode(plain: Any) -> Runs:
+    return Runs(*plain)

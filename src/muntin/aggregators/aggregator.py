@@ -93,8 +93,8 @@ class Aggregator:
 
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
-        encode = self.aggregate.encode or (lambda partial: partial)
-        return seal([type(self).__name__, self.aggregate.name, self._save(encode)])
+        aggregate = self.aggregate
+        return seal([type(self).__name__, aggregate.name, self._save(aggregate.to_plain)])
 
     @classmethod
     def restore(cls, snapshot: bytes, aggregate: Aggregate) -> Self:
@@ -109,9 +109,8 @@ class Aggregator:
         if name != aggregate.name:
             raise SnapshotError(f"the snapshot is of aggregate {name!r}, not {aggregate.name!r}")
         window = cls(aggregate)
-        decode = aggregate.decode or (lambda partial: partial)
         try:
-            window._load(state, decode)
+            window._load(state, aggregate.from_plain)
             window.check()
         except (
             KeyError,

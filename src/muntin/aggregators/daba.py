@@ -98,14 +98,14 @@ class Daba(RingAggregator):
         return self._slots[p & self._mask][AGG]
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
-        f, *pointers = self._state
+        f, _, *pointers = self._state
         both = self._save_ring(lambda element: (encode(element[VAL]), encode(element[AGG])))
         return {**both, "pointers": [p - f for p in pointers]}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._load_ring(state, lambda element: (decode(element[VAL]), decode(element[AGG])))
-        e, l, r, a, b = state["pointers"]
-        self._state = (0, e, l, r, a, b)
+        n = self._load_ring(state, lambda element: (decode(element[VAL]), decode(element[AGG])))
+        l, r, a, b = state["pointers"]
+        self._state = (0, n, l, r, a, b)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         f, e, l, r, a, b = self._state

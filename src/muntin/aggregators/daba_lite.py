@@ -106,18 +106,18 @@ class DabaLite(RingAggregator):
         return self._lower(query(self._slots, self._mask, self._state, self._combine))
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
-        f, e, l, r, a, b, agg_ra, agg_b = self._state
+        f, _, l, r, a, b, agg_ra, agg_b = self._state
         return {
             **self._save_ring(encode),
-            "pointers": [p - f for p in (e, l, r, a, b)],
+            "pointers": [p - f for p in (l, r, a, b)],
             "agg_ra": encode(agg_ra),
             "agg_b": encode(agg_b),
         }
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._load_ring(state, decode)
-        e, l, r, a, b = state["pointers"]
-        self._state = (0, e, l, r, a, b, decode(state["agg_ra"]), decode(state["agg_b"]))
+        n = self._load_ring(state, decode)
+        l, r, a, b = state["pointers"]
+        self._state = (0, n, l, r, a, b, decode(state["agg_ra"]), decode(state["agg_b"]))
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         f, e, l, r, a, b, agg_ra, agg_b = self._state

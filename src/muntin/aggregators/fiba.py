@@ -408,14 +408,6 @@ class Fiba(Aggregator):
         require(len(heights) == 1, f"leaves at different depths: {heights}")
         return heights.pop() + 1
 
-    def stored_partials(self) -> int:
-        """Count the partials that are held: one for each value and one for each node."""
-        return self._size + _count_nodes(self._root)
-
-
-def _count_nodes(node: Node) -> int:
-    return 1 + sum(map(_count_nodes, node.children))
-
 
 def _release(node: Node) -> int:
     """Count the entries of a dropped subtree, and leave no reference cycles in it."""

@@ -205,7 +205,10 @@ class FlatFat(Aggregator):
         return {"capacity": self._capacity, "leaves": [encode(v) for v in self._live()]}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._build([decode(v) for v in state["leaves"]], state["capacity"])
+        leaves, capacity = [decode(v) for v in state["leaves"]], state["capacity"]
+        if not len(leaves) <= capacity <= max(SMALLEST, 4 * len(leaves)):
+            raise ValueError(f"a capacity of {capacity} for {len(leaves)} values")
+        self._build(leaves, capacity)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         capacity, tree = self._capacity, self._tree

@@ -55,9 +55,9 @@ class Pba(Sba):
         if len(chunk.slots) > 2:  # an lcs of fewer slices needs no merge
             chunk.lcs = worker().submit(left_cumulative, chunk.slots, self._combine)
 
-    def _enter(self, chunk: Chunk) -> None:
+    def _lay_lcs(self, chunk: Chunk) -> None:
         if chunk.lcs is None:
-            super()._enter(chunk)
-            return
-        chunk.slots = chunk.lcs.result()
-        chunk.lcs, chunk.is_lcs = None, True
+            super()._lay_lcs(chunk)
+        else:
+            chunk.slots = chunk.lcs.result()
+            chunk.lcs = None

@@ -2,9 +2,9 @@
 
 KDD 2021, section 4, in one thread. Slices of `slide` values (saa) form chunks; csa is the running
 aggregate of the current chunk, ca that of a complete one, lcs the aggregates from each slice to the end
-of its chunk, laid over saa when the window's start enters the chunk. A window is
+of its chunk, which replace saa when the window's start enters the chunk. A window is
 lcs[i] ⊗ ca ⊗ .. ⊗ ca ⊗ csa. With the chunk size of Theorems 1 and 2 it fully covers k = 1 chunk at most.
-Invariant: slots[i] = s_i ⊗ .. ⊗ s_(c-1) behind an entered chunk's start, s_i elsewhere.
+Invariant: lcs[i] = s_i ⊗ .. ⊗ s_(c-1), ca = s_0 ⊗ .. ⊗ s_(c-1), csa = all slices of the current chunk.
 At most 3 merges per slide of whole slices: 1 into csa and 2 for the result (one more for the result when
 the range is not a multiple of the slide), and c - 2 for a chunk's lcs; at most (3n + 13)/2 partials.
 Without a range the boundary is drawn whenever the front chunk is used up, so that k = 1 for any window.
@@ -53,20 +53,20 @@ def time_chunk(range: float, slide: float, combine_time: float) -> int:  # noqa:
 
 
 def left_cumulative(saa: list[Partial], combine: Combine) -> list[Partial]:
-    """Return the lcs of a chunk's slices; the first is left as it is, because ca stands for it."""
-    lcs = saa.copy()
-    for i in range(len(lcs) - 2, 0, -1):
-        lcs[i] = combine(lcs[i], lcs[i + 1])
+    """Return the lcs of a chunk's slices, the youngest first; the oldest is not merged: that is ca."""
+    lcs = saa[::-1]
+    for i in range(1, len(lcs) - 1):
+        lcs[i] = combine(lcs[i], lcs[i - 1])
     return lcs
 
 
 @dataclass(slots=True)
 class Chunk:
-    """A complete chunk: its slices, or its lcs once the window needs that, and its aggregate."""
+    """A complete chunk: its slices and their aggregate, and once the window enters it, its lcs."""
 
     slots: list[Partial]
     ca: Partial
-    is_lcs: bool = False
+    entered: bool = False
     lcs: Future[list[Partial]] | None = None
 
 
@@ -92,7 +92,6 @@ class Sba(Aggregator):
         "_chunk_size",
         "_chunks",
         "_csa",
-        "_entered",
         "_given_up",
         "_open",
         "_open_values",
@@ -130,7 +129,6 @@ class Sba(Aggregator):
 
     def _clear(self) -> None:
         self._chunks: deque[Chunk] = deque()
-        self._entered = 0
         self._saa: list[Partial] = []
         self._csa = self._open = self._identity
         self._open_values = 0
@@ -172,11 +170,9 @@ class Sba(Aggregator):
     def _complete(self, chunk: Chunk) -> None:
         """Take notice of a complete chunk; its lcs is computed when the window enters it."""
 
-    def _enter(self, chunk: Chunk) -> None:
-        """Make sure that the chunk holds its lcs."""
-        if not chunk.is_lcs:
-            chunk.slots = left_cumulative(chunk.slots, self._combine)
-            chunk.is_lcs = True
+    def _lay_lcs(self, chunk: Chunk) -> None:
+        """Replace the chunk's slices by its lcs."""
+        chunk.slots = left_cumulative(chunk.slots, self._combine)
 
     def evict(self) -> None:
         if not len(self):
@@ -201,16 +197,15 @@ class Sba(Aggregator):
             if not self._chunks:
                 self._draw_boundary()
             front = self._chunks[0]
-            left = len(front.slots) - self._entered
+            left = len(front.slots)
             if slices < left:
-                self._enter(front)
-                for i in range(self._entered, self._entered + slices):
-                    front.slots[i] = None
-                self._entered += slices
+                if not front.entered:
+                    self._lay_lcs(front)
+                    front.entered = True
+                del front.slots[-slices:]
                 self._slices -= slices
                 return
             self._chunks.popleft()
-            self._entered = 0
             self._slices -= left
             slices -= left
 
@@ -220,9 +215,7 @@ class Sba(Aggregator):
                 f"the window slides by {self._slide} values and {self._given_up} of a slide were "
                 f"evicted; evict {self._slide - self._given_up} more, then query"
             )
-        parts = [chunk.ca for chunk in self._chunks]
-        if self._entered:
-            parts[0] = self._chunks[0].slots[self._entered]
+        parts = [chunk.slots[-1] if chunk.entered else chunk.ca for chunk in self._chunks]
         if self._saa:
             parts.append(self._csa)
         if self._open_values:
@@ -235,8 +228,8 @@ class Sba(Aggregator):
             "slide": self._slide,
             "chunk": self._chunk_size,
             "chunks": [
-                [[encode(s) for s in chunk.slots[gone:]], gone, encode(chunk.ca), chunk.is_lcs]
-                for chunk, gone in zip(self._chunks, self._gone(), strict=True)
+                [[encode(s) for s in chunk.slots], encode(chunk.ca), chunk.entered]
+                for chunk in self._chunks
             ],
             "saa": [encode(s) for s in self._saa],
             "csa": encode(self._csa),
@@ -244,16 +237,10 @@ class Sba(Aggregator):
             "given_up": self._given_up,
         }
 
-    def _gone(self) -> list[int]:
-        """Return how many slices of each chunk have left the window."""
-        return [0 if i else self._entered for i in range(len(self._chunks))]
-
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
         Sba.__init__(self, self.aggregate, state["range"], state["slide"], state["chunk"])
-        for slots, gone, ca, is_lcs in state["chunks"]:
-            partials = [None] * gone + [decode(s) for s in slots]
-            self._chunks.append(Chunk(partials, decode(ca), is_lcs))
-            self._entered = self._entered or gone
+        for slots, ca, entered in state["chunks"]:
+            self._chunks.append(Chunk([decode(s) for s in slots], decode(ca), entered))
             self._slices += len(slots)
         self._saa = [decode(s) for s in state["saa"]]
         self._slices += len(self._saa)
@@ -264,30 +251,29 @@ class Sba(Aggregator):
     def check(self, values: Sequence[Any] | None = None) -> None:
         require(0 <= self._open_values < self._slide, f"{self._open_values} values in a slice")
         require(0 <= self._given_up < self._slide, f"{self._given_up} values of a slice given up")
-        require(not self._entered or self._chunks[0].is_lcs, "an entered chunk lacks its lcs")
-        held = sum(len(c.slots) for c in self._chunks) - self._entered + len(self._saa)
+        held = sum(len(chunk.slots) for chunk in self._chunks) + len(self._saa)
         require(held == self._slices, f"{held} slices are held, {self._slices} counted")
         self._require_fold("csa", self._csa, self._saa)
-        for chunk in self._chunks:
-            require(self._entered < len(chunk.slots), "a chunk without slices was kept")
-            if not chunk.is_lcs:
+        for i, chunk in enumerate(self._chunks):
+            require(bool(chunk.slots), "a chunk without slices was kept")
+            require(not chunk.entered or i == 0, "only the front chunk can be entered")
+            if not chunk.entered:
                 self._require_fold("ca", chunk.ca, chunk.slots)
         if values is not None and not self._given_up:
             self._check_values(self._lifted(values))
 
     def _check_values(self, lifted: list[Partial]) -> None:
-        for chunk, gone in zip(self._chunks, self._gone(), strict=True):
-            n = (len(chunk.slots) - gone) * self._slide
+        slide = self._slide
+        for chunk in self._chunks:
+            n = len(chunk.slots) * slide
             inside, lifted = lifted[:n], lifted[n:]
-            for i in range(max(gone, chunk.is_lcs), len(chunk.slots)):
-                start = (i - gone) * self._slide
-                end = n if chunk.is_lcs else start + self._slide
-                self._require_fold(f"slot {i}", chunk.slots[i], inside[start:end])
-            if not gone:
-                self._require_fold("ca", chunk.ca, inside)
+            slots = chunk.slots[::-1] if chunk.entered else chunk.slots
+            for i, slot in enumerate(slots):
+                end = n if chunk.entered else (i + 1) * slide
+                self._require_fold(f"slot {i} of a chunk", slot, inside[i * slide : end])
         for i, s in enumerate(self._saa):
-            self._require_fold(f"saa[{i}]", s, lifted[i * self._slide : (i + 1) * self._slide])
-        self._require_fold("the open slice", self._open, lifted[len(self._saa) * self._slide :])
+            self._require_fold(f"saa[{i}]", s, lifted[i * slide : (i + 1) * slide])
+        self._require_fold("the open slice", self._open, lifted[len(self._saa) * slide :])
 
     def __repr__(self) -> str:
         if self._given_up:
