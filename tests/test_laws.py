@@ -34,7 +34,7 @@ FALSE = {
     "not commutative": replace(mt.Collect(), commutative=True),
     "not selective": replace(mt.Count(), selective=True),
     "decode does not undo encode": replace(mt.Count(), encode=str, decode=lambda s: int(s) + 1),
-    "encode does not give plain data": replace(mt.Count(), encode=lambda n: object(), decode=id),
+    "encode does not give plain data": replace(mt.Count(), encode=lambda _: object(), decode=id),
     "combine changes its arguments": mt.Aggregate(
         "append", [], lift=lambda v: [v], combine=lambda a, b: a.extend(b) or a
     ),

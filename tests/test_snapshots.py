@@ -94,8 +94,8 @@ def test_another_algorithm_or_aggregate():
         mt.DabaLite.restore(snapshot, mt.Sum())
     with pytest.raises(mt.SnapshotError, match="aggregate 'sum', not 'max'"):
         mt.Daba.restore(snapshot, mt.Max())
+    snapshot = window_of(mt.Daba, mt.Quantile(q=0.5)).snapshot()
     with pytest.raises(mt.SnapshotError, match=r"quantile\(0\.5"):
-        snapshot = window_of(mt.Daba, mt.Quantile(q=0.5)).snapshot()
         mt.Daba.restore(snapshot, mt.Quantile(q=0.9))
 
 

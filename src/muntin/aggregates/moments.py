@@ -38,6 +38,7 @@ Moments = tuple[Counts, Bounds, tuple[float, ...], tuple[float, ...]]
 CELLS = 512
 MAX_STEPS = 60
 CONVERGED = 1e-8
+COST_ROUNDING = 1e-13
 # The error that rounding may leave in a moment on [-1, 1] before that moment is given up.
 TOLERANCE = 1e-2
 ROUNDING = 2.0**-50
@@ -321,7 +322,7 @@ def _solve(
         if not 0.0 < slope < math.inf:
             return None
         trial, new_cost = density(weights - step)
-        while new_cost > cost - 1e-4 * rate * slope:
+        while new_cost > cost - 1e-4 * rate * slope + COST_ROUNDING:
             rate /= 2.0
             if rate < 1e-6:
                 return None

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios from one run, equality checked first."""
