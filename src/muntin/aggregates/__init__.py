@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from muntin.aggregates.aggregate import Aggregate
+from muntin.aggregates.bloom import Bloom
 from muntin.aggregates.comparison import close, same_partial
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.extremes import (
@@ -28,7 +29,7 @@ from muntin.aggregates.sequences import (
     First,
     Last,
 )
-from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, Bloom, CountMin, TopK
+from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, CountMin, TopK
 from muntin.aggregates.spread import Std, Var
 from muntin.aggregates.sums import Count, GeoMean, Mean, Sum
 

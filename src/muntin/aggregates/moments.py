@@ -23,6 +23,7 @@ from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.parameters import exact_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +43,11 @@ COST_ROUNDING = 1e-13
 # The error that rounding may leave in a moment on [-1, 1] before that moment is given up.
 TOLERANCE = 1e-2
 ROUNDING = 2.0**-50
+# Below it powers lose digits to underflow.
 SMALLEST = 1e-290
 # E[p_r^2] / E[p_(r-1)^2] is 1/4 for a density that fills the range and 0 for r different values.
 FEW = 1e-7
+# As near to the least or the greatest value, a root is that value.
 AT_BOUND = 1e-7
 # Above it a solution hangs on the last bits of the moments, and so on how partials were grouped.
 MAX_WEIGHT = 100.0
@@ -75,7 +78,7 @@ def MomentSketch(column: str | None = None, q: float = 0.5, *, k: int = 10) -> A
         return _lift(as_float("moment_sketch", value), k)
 
     return Aggregate(
-        f"moment_sketch(k={k})",
+        f"moment_sketch({q}, k={k})",
         identity=((0, 0, 0, 0, 0), (math.inf, -math.inf, math.inf), (0.0,) * k, (0.0,) * k),
         lift=lift,
         combine=_combine,
@@ -128,13 +131,6 @@ def as_float(name: str, value: Any) -> float:
     if isinstance(value, Real | Decimal):
         return float(value)
     raise TypeError(f"{name} is for numbers, got {value!r}; convert the column first")
-
-
-def exact_share(name: str, q: Any) -> Fraction:
-    """Return q as the decimal that was written: 0.55 of 100 is rank 55, not 56."""
-    if not isinstance(q, int | float) or not 0 <= q <= 1:
-        raise ValueError(f"{name}: q must be between 0 and 1, got {q!r}")
-    return Fraction(repr(float(q)))
 
 
 def _lift(x: float, k: int) -> Moments:
@@ -273,7 +269,8 @@ def _largest_entropy(scaled: Scaled) -> "tuple[Array, Array]":
     limit = max(MAX_WEIGHT, 1.0 / scaled.variance()) if scaled.variance() > 0.0 else MAX_WEIGHT
     cells, weights = widths, np.zeros(0)
     for i in range(1, len(scaled.moments)):
-        solved = _solve(polynomials[:i], widths, targets[:i], np.append(weights, 0.0))
+        with np.errstate(all="ignore"):  # a step too far gives NaN, which ends the search
+            solved = _solve(polynomials[:i], widths, targets[:i], np.append(weights, 0.0))
         if solved is None or (i > 1 and np.abs(solved[0]).max() > limit):
             break
         weights, cells = solved

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.parameters import exact_share
 
 Runs = tuple[tuple[Any, ...], tuple[int, ...], int]
 
@@ -44,14 +45,11 @@ def Quantile(
     >>> window.query()
     9
     """
-    if not isinstance(q, int | float) or not 0 <= q <= 1:
-        raise ValueError(f"quantile: q must be between 0 and 1, got {q!r}")
+    share = exact_share("quantile", q)
     if interpolation not in ("nearest_rank", "linear"):
         raise ValueError(
             f'quantile: interpolation must be "nearest_rank" or "linear", got {interpolation!r}'
         )
-    # The decimal that was written, not its binary neighbour: 0.55 of 100 is rank 55, not 56.
-    share = Fraction(repr(q))
     lower = _nearest_rank(share) if interpolation == "nearest_rank" else _linear(share)
     return _ranked(f"quantile({q}, {interpolation})", lower, column)
 

@@ -1,53 +1,22 @@
-"""Sketches: answers about many values from partials of a fixed size.
+"""Sketches of Apache DataSketches: answers about many values from partials of a fixed size.
 
-A Bloom filter is one integer; the others are sketches of Apache DataSketches. Its merge changes the
-sketch that it is called on and reading a quantile sorts inside, so combine and lower work on copies
-and a partial never changes. Written sketches are sealed with a checksum, because DataSketches may
-crash on bytes that were altered.
-
-Values are hashed by what they are: numbers that compare equal (1, 1.0, True) are one value, whatever
-their type, and so are all NaN.
+Its merge changes the sketch that it is called on and reading a quantile sorts inside, so combine and
+lower work on copies and a partial never changes. Written sketches are sealed with a checksum, because
+DataSketches may crash on bytes that were altered.
 """
 
-import datetime as dt
-import hashlib
 import math
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import or_
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, named
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
-from muntin.aggregates.moments import as_float, exact_share
+from muntin.aggregates.hashing import canonical, fingerprint
+from muntin.aggregates.moments import as_float
+from muntin.aggregates.parameters import check_open, check_whole, exact_share
 
 Quantiles = tuple[int, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class BloomFilter:
-    """A set of values as bits: `in` never misses a value, and rarely finds one that was not there.
-
-    Cost: O(hashes) per question.
-
-    >>> seen = BloomFilter(bits=0, size=64, hashes=3)
-    >>> "a" in seen, seen.estimate()
-    (False, 0.0)
-    """
-
-    bits: int = field(repr=False)
-    size: int
-    hashes: int
-
-    def __contains__(self, value: object) -> bool:
-        mask = _mask(value, self.size, self.hashes)
-        return self.bits & mask == mask
-
-    def estimate(self) -> float:
-        """Estimate how many different values are in it; infinity if every bit is set."""
-        empty = 1.0 - self.bits.bit_count() / self.size
-        return math.log(1.0 / empty) * self.size / self.hashes if empty else math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,38 +40,12 @@ class CountMinCounts:
 
     def get_estimate(self, value: Any) -> int:
         """Estimate how often the value occurred."""
-        return int(self._sketch.get_estimate(_fingerprint(value)))
+        return int(self._sketch.get_estimate(fingerprint(value)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CountMinCounts):
             return NotImplemented
         return bool(self._sketch.serialize() == other._sketch.serialize())
-
-
-def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.01) -> Aggregate:
-    """Remember which values occurred, wrong about absent ones at the rate of error.
-
-    The rate holds for up to `expected` different values. Cost: O(expected) bits per combine.
-
-    >>> from muntin import DabaLite
-    >>> window = DabaLite(Bloom())
-    >>> window.bulk_insert(["ada", "bob"])
-    >>> "ada" in window.query(), "eve" in window.query()
-    (True, False)
-    """
-    _check_whole("bloom", "expected", expected, 1, 2**32)
-    _check_open("bloom", "error", error)
-    size = math.ceil(-expected * math.log(error) / math.log(2) ** 2)
-    hashes = max(1, round(size / expected * math.log(2)))
-    return Aggregate(
-        f"bloom(expected={expected}, error={error})",
-        identity=0,
-        lift=lambda value: _mask(value, size, hashes),
-        combine=or_,
-        lower=lambda bits: BloomFilter(bits, size, hashes),
-        commutative=True,
-        columns=named(column),
-    )
 
 
 def CountMin(
@@ -119,8 +62,8 @@ def CountMin(
     2
     """
     datasketches = _datasketches("CountMin")
-    _check_open("count_min", "error", error)
-    _check_open("count_min", "confidence", confidence)
+    check_open("count_min", "error", error)
+    check_open("count_min", "confidence", confidence)
     buckets = math.ceil(math.e / error)
     hashes = math.ceil(-math.log(1.0 - confidence))
     if buckets * hashes >= 2**30:
@@ -128,7 +71,7 @@ def CountMin(
 
     def lift(value: Any) -> Any:
         sketch = datasketches.count_min_sketch(hashes, buckets)
-        sketch.update(_fingerprint(value))
+        sketch.update(fingerprint(value))
         return sketch
 
     return Aggregate(
@@ -161,11 +104,11 @@ def ApproxDistinct(column: str | None = None, *, lg_k: int = 12) -> Aggregate:
     2
     """
     datasketches = _datasketches("ApproxDistinct")
-    _check_whole("approx_distinct", "lg_k", lg_k, 4, 26)
+    check_whole("approx_distinct", "lg_k", lg_k, 4, 26)
 
     def lift(value: Any) -> Any:
         sketch = datasketches.cpc_sketch(lg_k)
-        sketch.update(_fingerprint(value))
+        sketch.update(fingerprint(value))
         return sketch
 
     def combine(a: Any, b: Any) -> Any:
@@ -204,7 +147,7 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
     """
     datasketches = _datasketches("ApproxQuantile")
     share = exact_share("approx_quantile", q)
-    _check_whole("approx_quantile", "k", k, 8, 65535)
+    check_whole("approx_quantile", "k", k, 8, 65535)
     read = _reader(datasketches.kll_doubles_sketch, lambda sketch: sketch.k == k)
 
     def lift(value: Any) -> Quantiles:
@@ -232,7 +175,7 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
         return (data[0], read(data[1]))
 
     return Aggregate(
-        f"approx_quantile(k={k})",
+        f"approx_quantile({q}, k={k})",
         identity=(0, None),
         lift=lift,
         combine=lambda a, b: (a[0] + b[0], _merge(a[1], b[1])),
@@ -259,8 +202,8 @@ def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggrega
     [('a', 3), ('b', 2)]
     """
     datasketches = _datasketches("TopK")
-    _check_whole("top_k", "lg_max", lg_max, 3, 26)
-    _check_whole("top_k", "k", k, 1, 3 * 2**lg_max // 4)
+    check_whole("top_k", "lg_max", lg_max, 3, 26)
+    check_whole("top_k", "k", k, 1, 3 * 2**lg_max // 4)
     kind = datasketches.frequent_strings_sketch
     epsilon = kind.get_epsilon_for_lg_size(lg_max)
     read = _reader(kind, lambda sketch: sketch.epsilon == epsilon)
@@ -288,7 +231,7 @@ def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggrega
         return sketch
 
     return Aggregate(
-        f"top_k(lg_max={lg_max})",
+        f"top_k({k}, lg_max={lg_max})",
         identity=None,
         lift=lift,
         combine=_merge,
@@ -309,18 +252,6 @@ def _datasketches(asked_by: str) -> Any:
             f"{asked_by} needs Apache DataSketches: pip install 'muntin[sketches]'"
         ) from error
     return datasketches
-
-
-def _check_whole(name: str, parameter: str, value: Any, least: int, greatest: int) -> None:
-    if type(value) is not int or not least <= value <= greatest:
-        raise ValueError(
-            f"{name}: {parameter} must be a whole number from {least} to {greatest}, got {value!r}"
-        )
-
-
-def _check_open(name: str, parameter: str, value: Any) -> None:
-    if not isinstance(value, int | float) or not 0 < value < 1:
-        raise ValueError(f"{name}: {parameter} must lie between 0 and 1, got {value!r}")
 
 
 def _merge(a: Any, b: Any) -> Any:
@@ -350,57 +281,6 @@ def _reader(kind: Any, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
     return read
 
 
-def _mask(value: Any, size: int, hashes: int) -> int:
-    digest = _digest(value)
-    start, stride = int.from_bytes(digest[:8]), int.from_bytes(digest[8:])
-    mask = 0
-    for i in range(hashes):
-        mask |= 1 << (start + i * stride) % size
-    return mask
-
-
-def _fingerprint(value: Any) -> int:
-    return int.from_bytes(_digest(value)[:8], signed=True)
-
-
-def _digest(value: Any) -> bytes:
-    return hashlib.blake2b(_canonical(value), digest_size=16).digest()
-
-
-def _canonical(value: Any) -> bytes:
-    """Return bytes that are equal just if the values are."""
-    if isinstance(value, str):
-        return b"s" + value.encode("utf-8", "surrogatepass")
-    if isinstance(value, bytes):
-        return b"b" + value
-    if hasattr(value, "as_integer_ratio"):
-        return b"n" + _canonical_number(value)
-    if isinstance(value, tuple):
-        parts = [_canonical(part) for part in value]
-        return b"t" + b"".join(len(part).to_bytes(8) + part for part in parts)
-    if isinstance(value, dt.datetime):
-        return b"d" + (value.astimezone(dt.UTC) if value.tzinfo else value).isoformat().encode()
-    for tag, kind in ((b"D", dt.date), (b"P", dt.timedelta), (b"U", uuid.UUID)):
-        if isinstance(value, kind):
-            return tag + str(value).encode()
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        return _canonical(value.item())
-    raise TypeError(
-        f"a sketch cannot hash {value!r}: give text, bytes, a number, a date or a time, a UUID, or a "
-        "tuple of these; convert other types first, for example with str"
-    )
-
-
-def _canonical_number(value: Any) -> bytes:
-    try:
-        numerator, denominator = value.as_integer_ratio()
-    except ValueError:
-        return b"nan"
-    except OverflowError:
-        return b"inf" if value > 0 else b"-inf"
-    return b"%x/%x" % (numerator, denominator)
-
-
 def _item_to_text(item: Any) -> str:
     """Return a text from which _item_from_text makes the same value of the same type."""
     if isinstance(item, str):
@@ -412,7 +292,7 @@ def _item_to_text(item: Any) -> str:
         return "f" + (float(item) + 0.0).hex()  # -0.0 becomes 0.0
     if type(item).__module__ == "numpy" and hasattr(item, "item"):
         return _item_to_text(item.item())
-    _canonical(item)  # refuses what has no order of its own, such as sets
+    canonical(item)  # refuses what has no order of its own, such as sets
     return "p" + seal(item).decode("latin-1")
 
 
