@@ -107,5 +107,21 @@ def test_equals_the_oracle(algorithm, aggregate_name):
     )
 
 
+@pytest.mark.parametrize("aggregate_name", ["Collect", "Sum"])
+@pytest.mark.parametrize("options", [{"range": 7}, {"range": 9, "chunk": 2}, {"chunk": 1}])
+@pytest.mark.parametrize("algorithm", [mt.Sba, mt.Pba])
+def test_a_range_is_a_hint_and_no_limit(algorithm, options, aggregate_name):
+    """Windows with a range take any number of values, in any order of operations."""
+
+    class Ranged(algorithm):
+        def __init__(self, aggregate):
+            super().__init__(aggregate, **options)
+
+    run_state_machine_as_test(
+        machine(Ranged, aggregate_name),
+        settings=settings(max_examples=40, stateful_step_count=20, deadline=None),
+    )
+
+
 def test_the_catalogue_is_complete():
     assert set(catalogue.INPUTS) == set(mt.AGGREGATES)

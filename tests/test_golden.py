@@ -99,6 +99,8 @@ def test_theorem_2_gives_the_largest_chunk_that_never_waits(slide, combine_time)
         assert slices // chunk == 1
         assert not waits(slices, chunk, slide_cost, rest_cost)
         assert chunk == slices or waits(slices, chunk + 1, slide_cost, rest_cost)
+    window = mt.Pba.timed(mt.Sum(), range=100, slide=slide, combine_time=combine_time)
+    assert window.chunk == time_chunk(100, slide, combine_time)
 
 
 def test_figure_5_of_vldb_2015():

@@ -1,11 +1,14 @@
 """The house: names that are promised, imports that stay light, documents that tell the truth."""
 
+import io
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 import muntin as mt
+from muntin import demo
 
 PROMISED_AGGREGATES = """
 Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax First Last Collect
@@ -18,6 +21,14 @@ LogMta Amta Fiba
 """.split()
 PROMISED_OTHERS = "Aggregate Product SnapshotError ALGORITHMS testing".split()
 HEAVY = "numpy numba pandas polars pyarrow pyspark datasketches matplotlib rich".split()
+
+
+def test_the_demo_shows_a_window_and_what_it_costs():
+    console = Console(file=io.StringIO(), width=100)
+    demo.main(console)
+    output = console.file.getvalue()
+    assert "the largest is 7, 2 times" in output
+    assert "DabaLite" in output
 
 
 def test_promised_names_are_there():
@@ -45,4 +56,4 @@ def test_every_algorithm_has_a_card_and_a_way_of_showing_itself(algorithm):
     assert all((card.ordering, card.needs, card.time, card.space, card.paper))
     window = algorithm(mt.Sum())
     window.bulk_insert([1, 2])
-    assert repr(window) == f"<{algorithm.__name__}(sum) of 2: 3>"
+    assert repr(window) == f"<{algorithm.__name__}(sum) of 2 values>"

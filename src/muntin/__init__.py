@@ -7,6 +7,7 @@ all windows share, and merges them in constant time.
 import importlib
 from types import ModuleType
 
+from muntin._version import __version__
 from muntin.aggregates import (
     AGGREGATES,
     M4,
@@ -64,8 +65,6 @@ from muntin.aggregators import (
     TwoStacksLite,
 )
 
-__version__ = "0.1.0"
-
 __all__ = [
     "AGGREGATES",
     "ALGORITHMS",
@@ -119,6 +118,7 @@ __all__ = [
     "TwoStacks",
     "TwoStacksLite",
     "Var",
+    "__version__",
     "testing",
 ]
 

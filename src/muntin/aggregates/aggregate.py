@@ -8,6 +8,7 @@ From "General Incremental Sliding-Window Aggregation" (VLDB 2015), section 3.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 Partial = Any
@@ -19,6 +20,24 @@ def as_is(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """An aggregate on numbers that are there, in functions that can be compiled.
+
+    No null comes in and no window is empty, so that nothing here needs an identity. A partial is a
+    number or a flat tuple of numbers, the same for one value and for many. lower gets the number of
+    values beside the partial. `plain` is a faster combine that is right when there is no NaN;
+    `inverse` is exact for integers.
+    """
+
+    lift: Callable[[Any], Partial]
+    combine: Callable[[Partial, Partial], Partial]
+    lower: Callable[[Partial, int], Any]
+    inverse: Callable[[Partial, Partial], Partial] | None = None
+    plain: Callable[[Partial, Partial], Partial] | None = None
+    results: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
     """What a window computes, as functions on partials.
 
@@ -27,7 +46,9 @@ class Aggregate:
     folds what is left. A selective combine returns one of its arguments. A null input never reaches
     lift unless `nulls` is set. With `columns`, an input is a row (a mapping) and lift gets the value
     of the one column, or the tuple of several. `encode` and `decode` turn a partial into plain data
-    (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither.
+    (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither. `kernel` is
+    the compilable form of a built-in aggregate, `rank` the share of values below an order statistic
+    and whether it lies between two values.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -52,6 +73,8 @@ class Aggregate:
     encode: Callable[[Partial], Any] | None = None
     decode: Callable[[Any], Partial] | None = None
     parts: tuple["Aggregate", ...] = ()
+    kernel: Kernel | None = None
+    rank: tuple[Fraction, bool] | None = None
 
     def __post_init__(self) -> None:
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
@@ -68,13 +91,17 @@ class Aggregate:
                     f"aggregate {self.name!r}: a column is named by text, got {column!r}"
                 )
 
+    def __repr__(self) -> str:
+        columns = f" of {', '.join(map(repr, self.columns))}" if self.columns else ""
+        return f"<Aggregate {self.name}{columns}>"
+
     @property
     def invertible(self) -> bool:
         """Whether a partial can be taken out of a total again."""
         return self.inverse is not None
 
     def to_plain(self, partial: Partial) -> Any:
-        """Return the partial as plain data; encode never sees the identity."""
+        """Return the partial as plain data; encode does not get the aggregate's own identity."""
         if self.encode is None:
             return partial
         return None if partial is self.identity else [self.encode(partial)]

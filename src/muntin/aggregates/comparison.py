@@ -5,6 +5,7 @@ associate differently. Approximate aggregates promise only that their results ar
 """
 
 import math
+from numbers import Real
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Partial
@@ -25,14 +26,26 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     """
     if a is b:
         return True
-    if isinstance(a, float) and isinstance(b, int | float):
-        return (
-            a == b
-            or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
-            or (a != a and b != b)
-        )
+    if _is_float(a) or _is_float(b):
+        return _close_numbers(a, b, tolerance)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(close(a[key], b[key], tolerance) for key in a)
+    if hasattr(a, "tolist") and hasattr(b, "tolist"):  # NumPy's arrays and scalars
+        return close(a.tolist(), b.tolist(), tolerance)
     return bool(a == b)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, float) or (hasattr(x, "dtype") and x.dtype.kind == "f" and not x.shape)
+
+
+def _close_numbers(a: Any, b: Any, tolerance: float) -> bool:
+    if not all(isinstance(x, Real) or _is_float(x) for x in (a, b)):
+        return False
+    if a == b or (a != a and b != b):
+        return True
+    single = any(getattr(x, "itemsize", 8) < 8 for x in (a, b))
+    tolerance = max(tolerance, 1e-4) if single else tolerance
+    return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)

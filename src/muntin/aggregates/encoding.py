@@ -18,6 +18,20 @@ import msgpack
 MAGIC = b"MNTN"
 VERSION = 1
 HEADER = struct.Struct(">4sH16s")
+DEEPEST = 32  # nested tuples and the like; deeper ones could exhaust the stack while they are read
+DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What reading damaged or forged content may raise."""
 
 
 class SnapshotError(ValueError):
@@ -51,14 +65,7 @@ def unseal(message: bytes) -> Any:
         raise SnapshotError("the snapshot is truncated or altered: its checksum does not match")
     try:
         return _unpack(body)
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        ArithmeticError,
-        struct.error,
-        RecursionError,
-    ) as error:
+    except DAMAGE as error:
         raise SnapshotError(f"the snapshot's content cannot be decoded: {error}") from error
 
 
@@ -66,29 +73,43 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
-def _pack(value: Any) -> Any:
-    return msgpack.packb(value, default=_pack_extension, strict_types=True)
+def _pack(value: Any, depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise ValueError(f"plain data may be nested {DEEPEST} deep, and this is deeper")
+
+    def extension(inner: Any) -> Any:
+        return _pack_extension(inner, depth + 1)
+
+    return msgpack.packb(value, default=extension, strict_types=True)
 
 
-def _unpack(body: bytes) -> Any:
-    return msgpack.unpackb(body, ext_hook=_unpack_extension, strict_map_key=False)
+def _unpack(body: bytes, depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
+
+    def extension(code: int, inner: bytes) -> Any:
+        return _unpack_extension(code, inner, depth + 1)
+
+    return msgpack.unpackb(body, ext_hook=extension, strict_map_key=False)
 
 
-def _pack_extension(value: Any) -> Any:
+def _pack_extension(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in _CODE_OF_TYPE:
         code = _CODE_OF_TYPE[kind]
-        return msgpack.ExtType(code, _pack(_EXTENSIONS[code][1](value)))
+        return msgpack.ExtType(code, _pack(_EXTENSIONS[code][1](value), depth))
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
-        return msgpack.ExtType(_NUMPY, _pack([value.dtype.str, value.shape, value.tobytes()]))
+        return msgpack.ExtType(
+            _NUMPY, _pack([value.dtype.str, value.shape, value.tobytes()], depth)
+        )
     raise TypeError(
         f"a partial of type {kind.__qualname__} cannot be written: give the aggregate encode= and "
         "decode= functions that turn it into plain data (numbers, text, bytes, tuples, lists, dicts)"
     )
 
 
-def _unpack_extension(code: int, body: bytes) -> Any:
-    content = _unpack(body)
+def _unpack_extension(code: int, body: bytes, depth: int) -> Any:
+    content = _unpack(body, depth)
     if code == _NUMPY:
         return _numpy_value(*content)
     if code not in _EXTENSIONS:

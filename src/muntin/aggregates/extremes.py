@@ -7,7 +7,7 @@ wins, which makes ArgMin and ArgMax depend on the order of the rows.
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
 
 Pair = tuple[Any, Any]
 
@@ -23,7 +23,8 @@ def Min(column: str | None = None) -> Aggregate:
     >>> window.query()
     1
     """
-    return _selective("min", _min, column)
+    kernel = Kernel(as_is, _smaller, _as_it_is, plain=_smaller_number)
+    return _selective("min", _min, column, kernel)
 
 
 def Max(column: str | None = None) -> Aggregate:
@@ -37,7 +38,8 @@ def Max(column: str | None = None) -> Aggregate:
     >>> window.query()
     8
     """
-    return _selective("max", _max, column)
+    kernel = Kernel(as_is, _larger, _as_it_is, plain=_larger_number)
+    return _selective("max", _max, column, kernel)
 
 
 def Range(column: str | None = None) -> Aggregate:
@@ -51,7 +53,7 @@ def Range(column: str | None = None) -> Aggregate:
     >>> window.query()
     5
     """
-    return _bounds_like("range", _range, column)
+    return _bounds_like("range", _range, _range_of_values, column)
 
 
 def RelativeVariation(column: str | None = None) -> Aggregate:
@@ -65,7 +67,9 @@ def RelativeVariation(column: str | None = None) -> Aggregate:
     >>> window.query()
     0.25
     """
-    return _bounds_like("relative_variation", _relative_variation, column)
+    return _bounds_like(
+        "relative_variation", _relative_variation, _relative_variation_of_values, column
+    )
 
 
 def MinCount(column: str | None = None) -> Aggregate:
@@ -79,7 +83,7 @@ def MinCount(column: str | None = None) -> Aggregate:
     >>> window.query()
     (0, 2)
     """
-    return _counting("min_count", _min_count, column)
+    return _counting("min_count", _min_count, _smaller_count, column)
 
 
 def MaxCount(column: str | None = None) -> Aggregate:
@@ -93,7 +97,7 @@ def MaxCount(column: str | None = None) -> Aggregate:
     >>> window.query()
     (4, 3)
     """
-    return _counting("max_count", _max_count, column)
+    return _counting("max_count", _max_count, _larger_count, column)
 
 
 def ArgMin(column: str | None = None, argument: str | None = None) -> Aggregate:
@@ -107,7 +111,7 @@ def ArgMin(column: str | None = None, argument: str | None = None) -> Aggregate:
     >>> window.query()
     'b'
     """
-    return _arg("arg_min", _arg_min, column, argument)
+    return _arg("arg_min", _arg_min, _smaller_pair, column, argument)
 
 
 def ArgMax(column: str | None = None, argument: str | None = None) -> Aggregate:
@@ -121,7 +125,7 @@ def ArgMax(column: str | None = None, argument: str | None = None) -> Aggregate:
     >>> window.query()
     'tv'
     """
-    return _arg("arg_max", _arg_max, column, argument)
+    return _arg("arg_max", _arg_max, _larger_pair, column, argument)
 
 
 def M4(column: str | None = None) -> Aggregate:
@@ -135,15 +139,22 @@ def M4(column: str | None = None) -> Aggregate:
     >>> window.query()
     (2, 9, 5, 4)
     """
-    return Aggregate("m4", identity=None, lift=_four, combine=_m4, columns=named(column))
+    return Aggregate(
+        "m4",
+        identity=None,
+        lift=_four,
+        combine=_m4,
+        columns=named(column),
+        kernel=Kernel(_four, _join_four, _as_it_is, results=("min", "max", "first", "last")),
+    )
 
 
-def above(x: Any, y: Any) -> bool:
+def above(x: Any, y: Any) -> Any:
     """Whether x is larger than y, NaN being larger than any number."""
-    return bool(x > y or (x != x and y == y))
+    return x > y or (x != x and y == y)
 
 
-def _selective(name: str, combine: Any, column: str | None) -> Aggregate:
+def _selective(name: str, combine: Any, column: str | None, kernel: Kernel) -> Aggregate:
     return Aggregate(
         name,
         identity=None,
@@ -152,22 +163,43 @@ def _selective(name: str, combine: Any, column: str | None) -> Aggregate:
         commutative=True,
         selective=True,
         columns=named(column),
+        kernel=kernel,
     )
+
+
+def _as_it_is(value: Any, _n: int) -> Any:
+    return value
 
 
 def _min(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
-    return b if above(a, b) else a
+    return _smaller(a, b)
 
 
 def _max(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
-    return b if above(b, a) else a
+    return _larger(a, b)
 
 
-def _bounds_like(name: str, lower: Any, column: str | None) -> Aggregate:
+def _smaller(a: Any, b: Any) -> Any:
+    return b if b < a or (a != a and b == b) else a
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return b if b > a or (b != b and a == a) else a
+
+
+def _smaller_number(a: Any, b: Any) -> Any:
+    return b if b < a else a
+
+
+def _larger_number(a: Any, b: Any) -> Any:
+    return b if b > a else a
+
+
+def _bounds_like(name: str, lower: Any, lower_values: Any, column: str | None) -> Aggregate:
     return Aggregate(
         name,
         identity=(None, None),
@@ -176,6 +208,7 @@ def _bounds_like(name: str, lower: Any, column: str | None) -> Aggregate:
         lower=lower,
         commutative=True,
         columns=named(column),
+        kernel=Kernel(_twice, _both_bounds, lower_values),
     )
 
 
@@ -184,20 +217,32 @@ def _twice(value: Any) -> Pair:
 
 
 def _bounds(a: Pair, b: Pair) -> Pair:
-    return (_min(a[0], b[0]), _max(a[1], b[1]))
+    if a[0] is None or b[0] is None:
+        return a if b[0] is None else b
+    return _both_bounds(a, b)
+
+
+def _both_bounds(a: Pair, b: Pair) -> Pair:
+    return (_smaller(a[0], b[0]), _larger(a[1], b[1]))
 
 
 def _range(partial: Pair) -> Any:
-    return None if partial[0] is None else partial[1] - partial[0]
+    return None if partial[0] is None else _range_of_values(partial, 1)
+
+
+def _range_of_values(partial: Pair, _n: int) -> Any:
+    return partial[1] - partial[0]
 
 
 def _relative_variation(partial: Pair) -> float | None:
-    if partial[0] is None:
-        return None
+    return None if partial[0] is None else _relative_variation_of_values(partial, 1)
+
+
+def _relative_variation_of_values(partial: Pair, _n: int) -> float:
     return float((partial[1] - partial[0]) / partial[1]) if partial[1] else math.nan
 
 
-def _counting(name: str, combine: Any, column: str | None) -> Aggregate:
+def _counting(name: str, combine: Any, combine_values: Any, column: str | None) -> Aggregate:
     return Aggregate(
         name,
         identity=None,
@@ -205,6 +250,7 @@ def _counting(name: str, combine: Any, column: str | None) -> Aggregate:
         combine=combine,
         commutative=True,
         columns=named(column),
+        kernel=Kernel(_once, combine_values, _as_it_is, results=("value", "count")),
     )
 
 
@@ -215,20 +261,30 @@ def _once(value: Any) -> Pair:
 def _min_count(a: Pair | None, b: Pair | None) -> Pair | None:
     if a is None or b is None:
         return a if b is None else b
-    if above(a[0], b[0]):
-        return b
-    return a if above(b[0], a[0]) else (a[0], a[1] + b[1])
+    return _smaller_count(a, b)
 
 
 def _max_count(a: Pair | None, b: Pair | None) -> Pair | None:
     if a is None or b is None:
         return a if b is None else b
+    return _larger_count(a, b)
+
+
+def _smaller_count(a: Pair, b: Pair) -> Pair:
+    if above(a[0], b[0]):
+        return b
+    return a if above(b[0], a[0]) else (a[0], a[1] + b[1])
+
+
+def _larger_count(a: Pair, b: Pair) -> Pair:
     if above(a[0], b[0]):
         return a
     return b if above(b[0], a[0]) else (a[0], a[1] + b[1])
 
 
-def _arg(name: str, combine: Any, column: str | None, argument: str | None) -> Aggregate:
+def _arg(
+    name: str, combine: Any, combine_values: Any, column: str | None, argument: str | None
+) -> Aggregate:
     return Aggregate(
         name,
         identity=None,
@@ -238,27 +294,44 @@ def _arg(name: str, combine: Any, column: str | None, argument: str | None) -> A
         selective=True,
         nulls=True,
         columns=named(column, argument),
+        kernel=Kernel(as_is, combine_values, _argument_of_values),
     )
 
 
 def _pair(pair: Pair | None) -> Pair | None:
     """Skip a row by its value alone: the argument may be null."""
-    return None if pair is None or pair[0] is None else pair
+    if pair is None:
+        return None
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"without column names an input is a pair (value, argument), got {pair!r}")
+    return None if pair[0] is None else (pair[0], pair[1])
 
 
 def _argument(partial: Pair | None) -> Any:
     return None if partial is None else partial[1]
 
 
+def _argument_of_values(partial: Pair, _n: int) -> Any:
+    return partial[1]
+
+
 def _arg_min(a: Pair | None, b: Pair | None) -> Pair | None:
     if a is None or b is None:
         return a if b is None else b
-    return b if above(a[0], b[0]) else a
+    return _smaller_pair(a, b)
 
 
 def _arg_max(a: Pair | None, b: Pair | None) -> Pair | None:
     if a is None or b is None:
         return a if b is None else b
+    return _larger_pair(a, b)
+
+
+def _smaller_pair(a: Pair, b: Pair) -> Pair:
+    return b if above(a[0], b[0]) else a
+
+
+def _larger_pair(a: Pair, b: Pair) -> Pair:
     return b if above(b[0], a[0]) else a
 
 
@@ -269,4 +342,8 @@ def _four(value: Any) -> tuple[Any, Any, Any, Any]:
 def _m4(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
-    return (_min(a[0], b[0]), _max(a[1], b[1]), a[2], b[3])
+    return _join_four(a, b)
+
+
+def _join_four(a: Any, b: Any) -> Any:
+    return (_smaller(a[0], b[0]), _larger(a[1], b[1]), a[2], b[3])

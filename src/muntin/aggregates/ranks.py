@@ -29,7 +29,7 @@ def Median(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _ranked("median", _median, column)
+    return _ranked("median", _median, column, (Fraction(1, 2), True))
 
 
 def Quantile(
@@ -51,10 +51,14 @@ def Quantile(
             f'quantile: interpolation must be "nearest_rank" or "linear", got {interpolation!r}'
         )
     lower = _nearest_rank(share) if interpolation == "nearest_rank" else _linear(share)
-    return _ranked(f"quantile({q}, {interpolation})", lower, column)
+    return _ranked(
+        f"quantile({q}, {interpolation})", lower, column, (share, interpolation == "linear")
+    )
 
 
-def _ranked(name: str, lower: Callable[[Runs], Any], column: str | None) -> Aggregate:
+def _ranked(
+    name: str, lower: Callable[[Runs], Any], column: str | None, rank: tuple[Fraction, bool]
+) -> Aggregate:
     return Aggregate(
         name,
         identity=((), (), 0),
@@ -65,6 +69,7 @@ def _ranked(name: str, lower: Callable[[Runs], Any], column: str | None) -> Aggr
         commutative=True,
         holistic=True,
         columns=named(column),
+        rank=rank,
     )
 
 
@@ -127,6 +132,6 @@ def _linear(share: Fraction) -> Callable[[Runs], Any]:
         below = math.floor(position)
         weight = float(position - below)
         low = _at_rank(partial, below + 1)
-        return low + weight * (_at_rank(partial, below + 2) - low) if weight else float(low)
+        return low + (_at_rank(partial, below + 2) - low) * weight if weight else low
 
     return lower

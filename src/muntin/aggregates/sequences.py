@@ -7,7 +7,7 @@ First, Last and Collect take nulls along when asked (`nulls=True`); everything e
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
 
 Values = tuple[Any, ...]
 
@@ -23,7 +23,7 @@ def First(column: str | None = None, *, nulls: bool = False) -> Aggregate:
     >>> window.query()
     2
     """
-    return _end("first", _first, column, nulls)
+    return _end("first", _first, _older, column, nulls)
 
 
 def Last(column: str | None = None, *, nulls: bool = False) -> Aggregate:
@@ -37,7 +37,7 @@ def Last(column: str | None = None, *, nulls: bool = False) -> Aggregate:
     >>> window.query()
     2
     """
-    return _end("last", _last, column, nulls)
+    return _end("last", _last, _younger, column, nulls)
 
 
 def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
@@ -82,6 +82,8 @@ def CollectDistinct(column: str | None = None) -> Aggregate:
         lower=list,
         holistic=True,
         columns=named(column),
+        encode=list,
+        decode=_distinct,
     )
 
 
@@ -105,6 +107,8 @@ def CountDistinct(column: str | None = None) -> Aggregate:
         commutative=True,
         holistic=True,
         columns=named(column),
+        encode=as_is,
+        decode=_set_of_distinct,
     )
 
 
@@ -124,12 +128,15 @@ def Concat(column: str | None = None) -> Aggregate:
         identity=None,
         lift=_joinable,
         combine=_join,
+        lower=_joined,
         holistic=True,
         columns=named(column),
     )
 
 
-def _end(name: str, combine: Any, column: str | None, nulls: bool) -> Aggregate:
+def _end(
+    name: str, combine: Any, combine_values: Any, column: str | None, nulls: bool
+) -> Aggregate:
     """Make First or Last; a partial is () or (value,), because a value may itself be null."""
     return Aggregate(
         name,
@@ -140,6 +147,7 @@ def _end(name: str, combine: Any, column: str | None, nulls: bool) -> Aggregate:
         selective=True,
         nulls=nulls,
         columns=named(column),
+        kernel=Kernel(as_is, combine_values, _value),
     )
 
 
@@ -157,6 +165,18 @@ def _first(a: Values, b: Values) -> Values:
 
 def _last(a: Values, b: Values) -> Values:
     return b or a
+
+
+def _older(a: Any, _b: Any) -> Any:
+    return a
+
+
+def _younger(_a: Any, b: Any) -> Any:
+    return b
+
+
+def _value(value: Any, _n: int) -> Any:
+    return value
 
 
 def _chain(a: Values, b: Values) -> Values:
@@ -181,13 +201,25 @@ def _set_of_one(value: Any) -> frozenset[Any]:
 
 
 def _union(a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
-    return a | b
+    return a | b if b else a
+
+
+def _distinct(values: Any) -> Values:
+    return tuple(_one_nan(value) for value in values)
+
+
+def _set_of_distinct(values: Any) -> frozenset[Any]:
+    return frozenset(_distinct(values))
 
 
 def _joinable(value: Any) -> Any:
-    if isinstance(value, str | bytes | list):
+    if isinstance(value, str | bytes | tuple):
         return value
-    return list(value) if isinstance(value, tuple) else [value]
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _joined(partial: Any) -> Any:
+    return list(partial) if isinstance(partial, tuple) else partial
 
 
 def _join(a: Any, b: Any) -> Any:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
 
 Moments = tuple[int, float, float]
 
@@ -46,8 +46,10 @@ def _spread(
     name: str, column: str | None, ddof: int, finish: Callable[[float], float]
 ) -> Aggregate:
     def lower(partial: Moments) -> float | None:
-        n, _, m2 = partial
-        return finish(m2 / (n - ddof)) if n > ddof else None
+        return lower_values(partial, partial[0]) if partial[0] > ddof else None
+
+    def lower_values(partial: Moments, n: int) -> float:
+        return finish(partial[2] / (n - ddof)) if n > ddof else math.nan
 
     if ddof < 0:
         raise ValueError(f"{name}: ddof must be 0 or more, got {ddof}")
@@ -59,6 +61,7 @@ def _spread(
         lower=lower,
         commutative=True,
         columns=named(column),
+        kernel=Kernel(_single, _chan, lower_values),
     )
 
 

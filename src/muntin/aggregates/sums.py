@@ -8,7 +8,9 @@ total that is NaN or infinite: what such a value has swallowed cannot be recover
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
+
+LARGEST_LOG = 709.78
 
 Counted = tuple[int, Any]
 Logs = tuple[int, int, int, float]
@@ -34,14 +36,15 @@ def Count(column: str | None = None) -> Aggregate:
         commutative=True,
         nulls=column is None,
         columns=named(column),
+        kernel=Kernel(_one, _plus, _number_of_values, _minus),
     )
 
 
 def Sum(column: str | None = None) -> Aggregate:
     """Add up the values; null if there are none.
 
-    Cost: O(1) per combine. Integers and decimals are exact; the inverse of floats is subject to
-    rounding, as any subtraction is.
+    Cost: O(1) per combine. Integers and decimals are exact. Algorithms that use the inverse keep the
+    rounding errors of floats that have left; the others do not.
 
     >>> from muntin import DabaLite
     >>> window = DabaLite(Sum())
@@ -49,7 +52,7 @@ def Sum(column: str | None = None) -> Aggregate:
     >>> window.query()
     6
     """
-    return _sum_like("sum", _total, column)
+    return _sum_like("sum", _total, column, Kernel(as_is, _plus, _as_it_is, _minus))
 
 
 def Mean(column: str | None = None) -> Aggregate:
@@ -63,7 +66,7 @@ def Mean(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _sum_like("mean", _mean, column)
+    return _sum_like("mean", _mean, column, Kernel(as_is, _plus, _over_n, _minus))
 
 
 def GeoMean(column: str | None = None) -> Aggregate:
@@ -87,6 +90,7 @@ def GeoMean(column: str | None = None) -> Aggregate:
         inverse=_subtract_logs,
         commutative=True,
         columns=named(column),
+        kernel=Kernel(_logs, _add_logs, _geo_mean_of_values),
     )
 
 
@@ -94,15 +98,27 @@ def _one(_value: Any) -> int:
     return 1
 
 
-def _plus(a: int, b: int) -> int:
+def _plus(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _minus(a: int, b: int) -> int:
+def _minus(a: Any, b: Any) -> Any:
     return a - b
 
 
-def _sum_like(name: str, lower: Any, column: str | None) -> Aggregate:
+def _number_of_values(_total: Any, n: int) -> int:
+    return n
+
+
+def _as_it_is(total: Any, _n: int) -> Any:
+    return total
+
+
+def _over_n(total: Any, n: int) -> Any:
+    return total / n
+
+
+def _sum_like(name: str, lower: Any, column: str | None, kernel: Kernel) -> Aggregate:
     return Aggregate(
         name,
         identity=(0, 0),
@@ -112,6 +128,7 @@ def _sum_like(name: str, lower: Any, column: str | None) -> Aggregate:
         inverse=_subtract,
         commutative=True,
         columns=named(column),
+        kernel=kernel,
     )
 
 
@@ -168,9 +185,13 @@ def _subtract_logs(a: Logs, b: Logs) -> Logs:
 
 
 def _geo_mean(partial: Logs) -> float | None:
-    n, zeros, negatives, logs = partial
-    if n == 0:
-        return None
+    return _geo_mean_of_values(partial, partial[0]) if partial[0] else None
+
+
+def _geo_mean_of_values(partial: Logs, n: int) -> float:
+    _, zeros, negatives, logs = partial
     if negatives or logs != logs:
         return math.nan
-    return 0.0 if zeros else math.exp(logs / n)
+    if zeros:
+        return 0.0
+    return math.exp(logs / n) if logs / n < LARGEST_LOG else math.inf

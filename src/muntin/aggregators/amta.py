@@ -58,88 +58,94 @@ class Amta(Aggregator):
             levels[0].append(u)
             self._r0 = u
             return
-        self._r1 = combine(self._r1, u) if len(levels) > 1 else u
-        carry = u
+        r1 = combine(self._r1, u) if len(levels) > 1 else u
+        carries = [u]
         for level in levels:
-            tail = level.tail
-            if tail & 1:  # the last pair lacks its right element
-                level.append(carry)
-                if level is levels[-1]:
-                    self._compute_left_result()
-                    self._compute_right_result()
-                return
-            pair = level.pair(tail - 1, combine)
+            if level.tail & 1:  # the last pair lacks its right element
+                break
+            carries.append(level.pair(level.tail - 1, combine))
+        top = len(levels)
+        if len(carries) > top:
+            levels.append(Level((levels[-1].tail - 1) >> 1))
+        for level, carry in zip(levels, carries, strict=False):
             level.append(carry)
-            carry = pair
-        levels.append(Level((levels[-1].tail - 2) >> 1, [carry]))
+        if len(carries) == top:  # the leftmost tree has grown
+            self._recompute_or_undo(carries)
+        else:
+            self._r1 = r1
+
+    def _recompute_or_undo(self, carries: list[Partial]) -> None:
+        try:
+            self._recompute(self._levels, self._levels[0].head)
+        except BaseException:
+            for level, _ in zip(self._levels, carries, strict=False):
+                level.pop()
+            raise
 
     def evict(self) -> None:
         if not len(self):
             raise empty_window()
-        levels, combine = self._levels, self._combine
+        levels, stack = self._levels, self._stack
+        oldest = levels[0].head + 1
         new_heads: list[Partial] = []
         for level in levels:
             head = level.head
-            level.drop_until(head + 1)
             if not head & 1 and head + 1 < level.tail:
                 break  # the pair keeps its right element, and so its parent
             if head + 2 < level.tail:
                 new_heads.append(level[head + 2])
-        if not len(levels[-1]):
-            self._drop_leftmost_tree()
-            return
-        stack = self._stack
-        self._r0 = stack.pop()
-        for right in reversed(new_heads):
-            stack.append(combine(right, stack[-1]) if stack else right)
+        if oldest >> (len(levels) - 1) >= levels[-1].tail:  # the leftmost tree is gone
+            self._recompute(levels[:-1] or levels, oldest)
+        else:
+            pushed = stack[-2:-1]  # what is on top once R0 has taken the top
+            for right in reversed(new_heads):
+                pushed.append(self._combine(right, pushed[-1]) if pushed else right)
+            self._r0 = stack.pop()
+            stack[-1:] = pushed
+        self._drop(oldest)
 
     def bulk_evict(self, n: int) -> None:
-        self._refuse_bulk(n)
+        n = self._whole(n)
         if n <= len(self._levels):
             super().bulk_evict(n)
             return
         oldest = self._levels[0].head + n
+        remaining = [level for l, level in enumerate(self._levels) if oldest >> l < level.tail]
+        self._recompute(remaining or self._levels[:1], oldest)
+        self._drop(oldest)
+
+    def _drop(self, oldest: int) -> None:
+        """Drop what is older, and the top levels that are then empty."""
         for l, level in enumerate(self._levels):
-            level.drop_until(min(oldest >> l, level.tail))
+            head = min(oldest >> l, level.tail)
+            if head == level.head:
+                break
+            level.drop_until(head)
         while len(self._levels) > 1 and not len(self._levels[-1]):
             self._levels.pop()
-        self._compute_left_result()
-        self._compute_right_result()
 
     def query(self) -> Any:
         if len(self._levels) == 1:
             return self._lower(self._r0)
         return self._lower(self._combine(self._r0, self._r1))
 
-    def _drop_leftmost_tree(self) -> None:
-        if len(self._levels) > 1:
-            self._levels.pop()
-        self._compute_left_result()
-        self._compute_right_result()
-
-    def _compute_left_result(self) -> None:
-        """Algorithm 4: fill the stack from the top level down, then R0."""
-        stack, combine = self._stack, self._combine
-        stack.clear()
-        for level in reversed(self._levels):
-            head = level.head
+    def _recompute(self, levels: list[Level], oldest: int) -> None:
+        """Compute stack, R0 and R1 of these levels from the oldest leaf on (Algorithms 4 and 5)."""
+        combine = self._combine
+        stack: list[Partial] = []
+        for l in range(len(levels) - 1, -1, -1):
+            level, head = levels[l], oldest >> l
             if not head & 1 and head + 1 < level.tail:
                 right = level[head + 1]
                 stack.append(combine(right, stack[-1]) if stack else right)
-        leaves = self._levels[0]
-        if not len(leaves):
-            self._r0 = self._identity
-        else:
-            oldest = leaves[leaves.head]
-            self._r0 = combine(oldest, stack[-1]) if stack else oldest
-
-    def _compute_right_result(self) -> None:
-        """Algorithm 5: R1 from the last pairs of all levels below the top."""
-        combine = self._combine
-        self._r1 = self._identity
-        for l, level in enumerate(self._levels[:-1]):
+        leaves = levels[0]
+        r0 = r1 = self._identity
+        if oldest < leaves.tail:
+            r0 = combine(leaves[oldest], stack[-1]) if stack else leaves[oldest]
+        for l, level in enumerate(levels[:-1]):
             pair = level.pair(level.tail - 1, combine)
-            self._r1 = combine(pair, self._r1) if l else pair
+            r1 = combine(pair, r1) if l else pair
+        self._stack, self._r0, self._r1 = stack, r0, r1
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {
@@ -154,23 +160,31 @@ class Amta(Aggregator):
         self._r0, self._r1 = [decode(partial) for partial in state["result"]]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
-        levels, leaves = self._levels, self._levels[0]
-        for l, level in enumerate(levels):
-            parents = len(levels[l + 1]) if l + 1 < len(levels) else 0
-            require(
-                parents == max(level.pairs() - 1, 0), f"level {l} has a wrong number of parents"
-            )
-            require(
-                level.head == leaves.head >> l or not len(leaves), f"level {l} has a wrong head"
-            )
+        self._check_structure()
+        leaves = self._levels[0]
+        for l, level in enumerate(self._levels):
             for i in range(level.head, level.tail):
                 if i << l >= leaves.head:
                     covered = [leaves[p] for p in range(i << l, (i + 1) << l)]
                     self._require_fold(f"element {i} of level {l}", level[i], covered)
         self._check_result()
-        if values is not None:
-            for p, v in enumerate(self._lifted(values), start=leaves.head):
-                self._require_fold(f"leaf {p}", leaves[p], [v])
+        self._check_values(leaves, values)
+
+    def _check_structure(self) -> None:
+        levels = self._levels
+        for l, level in enumerate(levels):
+            parents = len(levels[l + 1]) if l + 1 < len(levels) else 0
+            require(parents == max(level.pairs() - 1, 0), f"level {l} has too many or few parents")
+            require(level.head == levels[0].head >> l or not level, f"level {l} has a wrong head")
+        require(len(self._stack) == len(self._stack_starts()), "the stack has a wrong height")
+
+    def _stack_starts(self) -> list[int]:
+        """Return from which leaf each element of the stack starts, its top first."""
+        return [
+            (level.head + 1) << l
+            for l, level in enumerate(self._levels)
+            if not level.head & 1 and level.head + 1 < level.tail
+        ]
 
     def _check_result(self) -> None:
         leaves, top = self._levels[0], len(self._levels) - 1
@@ -180,11 +194,5 @@ class Amta(Aggregator):
         self._require_fold("R0", self._r0, window[:split])
         if top:
             self._require_fold("R1", self._r1, window[split:])
-        ends = [
-            (level.head + 1) << l
-            for l, level in enumerate(self._levels)
-            if not level.head & 1 and level.head + 1 < level.tail
-        ]
-        require(len(self._stack) == len(ends), f"the stack has {len(self._stack)} of {len(ends)}")
-        for stored, start in zip(reversed(self._stack), ends, strict=True):
+        for stored, start in zip(reversed(self._stack), self._stack_starts(), strict=True):
             self._require_fold("a stack element", stored, window[start - leaves.head : split])

@@ -48,17 +48,17 @@ class BInt(Aggregator):
 
     def insert(self, value: Any) -> None:
         levels = self._levels
-        levels[0].append(self._lift(value))
-        l = 0
-        while True:
-            level = levels[l]
-            last = level.tail - 1
-            if not last & 1 or last - 1 < level.head:
-                return
-            l += 1
-            if l == len(levels):
-                levels.append(Level(last >> 1))
-            levels[l].append(level.pair(last, self._combine))
+        complete = [self._lift(value)]
+        number = levels[0].tail
+        for level in levels:
+            if not number & 1 or number - 1 < level.head:
+                break
+            complete.append(self._combine(level[number - 1], complete[-1]))
+            number >>= 1
+        if len(complete) > len(levels):
+            levels.append(Level(number))
+        for level, interval in zip(levels, complete, strict=False):
+            level.append(interval)
 
     def evict(self) -> None:
         if not len(self):
@@ -66,8 +66,7 @@ class BInt(Aggregator):
         self._drop(1)
 
     def bulk_evict(self, n: int) -> None:
-        self._refuse_bulk(n)
-        self._drop(n)
+        self._drop(self._whole(n))
 
     def _drop(self, n: int) -> None:
         levels = self._levels
@@ -102,16 +101,18 @@ class BInt(Aggregator):
         self._levels = [Level.load(level, decode) for level in state["levels"]]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
         leaves = self._levels[0]
-        f, e = leaves.head, leaves.tail
-        require(-(-f >> len(self._levels)) >= e >> len(self._levels), "a level is missing")
+        for l, level in enumerate(self._levels):
+            for i in range(level.head, level.tail):
+                covered = [leaves[p] for p in range(i << l, (i + 1) << l)]
+                self._require_fold(f"interval {i} of level {l}", level[i], covered)
+        self._check_values(leaves, values)
+
+    def _check_structure(self) -> None:
+        f, e, height = self._levels[0].head, self._levels[0].tail, len(self._levels)
+        require(-(-f >> height) >= e >> height, "a level is missing")
         for l, level in enumerate(self._levels):
             require(len(level) > 0 or l == 0, f"level {l} is empty")
             require(level.head == -(-f >> l), f"level {l} begins at {level.head}")
             require(level.tail == e >> l, f"level {l} ends at {level.tail}")
-            for i in range(level.head, level.tail):
-                covered = [leaves[p] for p in range(i << l, (i + 1) << l)]
-                self._require_fold(f"interval {i} of level {l}", level[i], covered)
-        if values is not None:
-            for p, v in enumerate(self._lifted(values), start=f):
-                self._require_fold(f"value {p}", leaves[p], [v])

@@ -7,6 +7,8 @@ the deque into sublists; every element has its value and an aggregate:
 [B, E) from B to it.
 Invariant: the window is empty, or |l_L| + |l_R| + |l_A| + 1 = |l_F| - |l_B| and |l_L| = |l_R|.
 At most 4 combines per insert, 3 per evict, 1 per query; on average 2.5, 1.5, 1; 2n partials.
+Where we differ: the deque is a ring that doubles, which now and then copies references and combines
+nothing (the paper's chunked array never copies).
 """
 
 from collections.abc import Callable, Sequence
@@ -59,8 +61,8 @@ class Daba(RingAggregator):
         if self._state[0] == self._state[1]:
             raise empty_window()
         f, e, l, r, a, b = self._state
-        self._slots[f & self._mask] = None
         self._fixup(f + 1, e, l, r, a, b)
+        self._slots[f & self._mask] = None
 
     def query(self) -> Any:
         f, e, _, _, _, b = self._state
@@ -108,8 +110,8 @@ class Daba(RingAggregator):
         self._state = (0, n, l, r, a, b)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
         f, e, l, r, a, b = self._state
-        check_sizes(f, e, l, r, a, b)
         stored = self._between(f, e)
         vals = [element[VAL] for element in stored]
         for i, (_, agg) in enumerate(stored):
@@ -121,9 +123,10 @@ class Daba(RingAggregator):
             else:
                 start, end = (r, p + 1) if p < a else (b, p + 1)
             self._require_fold(f"*(F+{i}).agg", agg, vals[start - f : end - f])
-        if values is not None:
-            for i, v in enumerate(self._lifted(values)):
-                self._require_fold(f"*(F+{i}).val", vals[i], [v])
+        self._check_values(vals, values)
+
+    def _check_structure(self) -> None:
+        check_sizes(*self._state)
 
 
 def check_sizes(f: int, e: int, l: int, r: int, a: int, b: int) -> None:

@@ -6,18 +6,17 @@ aggRA of l_R and l_A together, aggB of l_B. Pointers F <= L <= R <= A <= B <= E 
 Invariant: [F, L) and l_A hold suffixes to B, l_L suffixes to R, l_R and l_B bare values; if L != R,
 aggRA = v_R ⊗ .. ⊗ v_(B-1); aggB = v_B ⊗ .. ⊗ v_(E-1); sizes as in DABA.
 At most 3 combines per insert, 2 per evict, 1 per query; on average 2, 1, 1.
-Where we differ: nothing is combined with the identity.
+Where we differ: nothing is combined with the identity; the deque is a ring, as in DABA.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Card, Partial, empty_window
+from muntin.aggregators.aggregator import Card, Combine, Partial, empty_window
 from muntin.aggregators.daba import check_sizes
 from muntin.aggregators.ring import RingAggregator, Slots
 
-Combine = Callable[[Partial, Partial], Partial]
 State = tuple[int, int, int, int, int, int, Partial, Partial]
 
 
@@ -34,8 +33,9 @@ def insert(
 def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
     """Pop the front and take one step of the reversal."""
     f, e, l, r, a, b, agg_ra, agg_b = state
+    state = fixup(slots, mask, (f + 1, e, l, r, a, b, agg_ra, agg_b), combine, identity)
     slots[f & mask] = identity
-    return fixup(slots, mask, (f + 1, e, l, r, a, b, agg_ra, agg_b), combine, identity)
+    return state
 
 
 def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
@@ -64,6 +64,11 @@ def fixup(slots: Slots, mask: int, state: State, combine: Combine, identity: Par
     return f, e, l + 1, r, a - 1, b, agg_ra, agg_b
 
 
+def empty_state(identity: Partial) -> State:
+    """Return the state of an empty window."""
+    return (0, 0, 0, 0, 0, 0, identity, identity)
+
+
 class DabaLite(RingAggregator):
     """The in-order window of choice when no operation may be slow.
 
@@ -89,7 +94,7 @@ class DabaLite(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: State = (0, 0, 0, 0, 0, 0, self._identity, self._identity)
+        self._state: State = empty_state(self._identity)
 
     def insert(self, value: Any) -> None:
         v = self._lift(value)
@@ -120,8 +125,8 @@ class DabaLite(RingAggregator):
         self._state = (0, n, l, r, a, b, decode(state["agg_ra"]), decode(state["agg_b"]))
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
         f, e, l, r, a, b, agg_ra, agg_b = self._state
-        check_sizes(f, e, l, r, a, b)
         self._require_fold("aggB", agg_b, self._between(b, e))
         if l != r:
             suffix_a = self._between(a, b)[:1]
@@ -132,3 +137,6 @@ class DabaLite(RingAggregator):
                 p = f + i
                 end = b if p < l or a <= p < b else (r if p < r else p + 1)
                 self._require_fold(f"*(F+{i})", stored, lifted[i : end - f])
+
+    def _check_structure(self) -> None:
+        check_sizes(*self._state[:6])

@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, ClassVar, overload
 
 from muntin.aggregates import Aggregate
@@ -106,7 +107,14 @@ class Fiba(Aggregator):
         if value is _ABSENT:
             time, value = self._next_time(), time
         partial = self._lift(value)
-        self._put(*self._locate(time), time, partial)
+        leaf, i = self._locate(time)
+        try:
+            self._put(leaf, i, time, partial)
+        except BaseException:
+            entries = list(_entries(self._root))
+            del entries[bisect_right(entries, time, key=itemgetter(0)) - 1]
+            self._rebuild(entries)
+            raise
 
     def bulk_insert(self, values: Iterable[Any], times: Iterable[Any] | None = None) -> None:
         """Insert several values, each at its time or all at the young end, the oldest first.
@@ -127,9 +135,14 @@ class Fiba(Aggregator):
         if not self._size:
             raise empty_window()
         leaf = self._left
+        oldest = (leaf.times[0], leaf.values[0])
         del leaf.times[0], leaf.values[0]
         self._size -= 1
-        self._settle(leaf, LEFT)
+        try:
+            self._settle(leaf, LEFT)
+        except BaseException:
+            self._rebuild([oldest, *_entries(self._root)])
+            raise
 
     def evict_until(self, time: Any) -> int:
         """Remove every value whose time is at most the given one, and return their number.
@@ -150,7 +163,7 @@ class Fiba(Aggregator):
 
         Runtime: O(log(length)) however many go; they are counted, but not combined.
         """
-        self._refuse_bulk(n)
+        n = self._whole(n)
         if n:
             self._cut(*self._skip(n))
 
@@ -272,7 +285,17 @@ class Fiba(Aggregator):
             path.append(top)
         self._left = leaf
         self._size -= removed
-        highest, spines = top, LEFT
+        try:
+            self._mend(path)
+        except BaseException:
+            self._rebuild(list(_entries(self._root)))
+            raise
+        return removed
+
+    def _mend(self, path: list[Node]) -> None:
+        """Fill the nodes along a cut, from its top down, and repair the left spine."""
+        top = highest = path[-1]
+        spines = LEFT
         for node in reversed(path):
             # A parent without entries has only this child: it was the root, and goes in _settle.
             if node.parent is not None and node.parent.times:
@@ -281,7 +304,6 @@ class Fiba(Aggregator):
                     spines |= self._fill(node)
                     highest = node.parent if node is top else highest
         self._settle(highest, spines)
-        return removed
 
     def _fill(self, node: Node) -> int:
         """Merge a left-spine node with its sibling, or share alike; return the sibling's spine."""
@@ -357,6 +379,12 @@ class Fiba(Aggregator):
             node = node.children[-1]
             self._refresh(node)
 
+    def _rebuild(self, entries: list[tuple[Any, Partial]]) -> None:
+        """Start afresh with these entries, after a combine that raised half-way through a repair."""
+        Fiba.__init__(self, self.aggregate)
+        for time, partial in entries:
+            self._put(*self._locate(time), time, partial)
+
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         entries = list(_entries(self._root))
         return {"times": [t for t, _ in entries], "values": [encode(v) for _, v in entries]}
@@ -372,18 +400,19 @@ class Fiba(Aggregator):
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         """Raise InvariantError unless tree, spines, fingers, aggregates are right: O(n log n)."""
-        entries = list(_entries(self._root))
-        require(len(entries) == self._size, f"{len(entries)} entries, size {self._size}")
-        require(all(a <= b for (a, _), (b, _) in pairwise(entries)), "the times are not in order")
-        require(self._root.parent is None and self._root.spine == ROOT, "the root is not on top")
+        self._check_structure()
         self._check_subtree(self._root, [])
         left = right = self._root
         while left.children:
             left, right = left.children[0], right.children[-1]
         require(left is self._left and right is self._right, "a finger is not at its end")
-        if values is not None:
-            for (time, partial), lifted in zip(entries, self._lifted(values), strict=True):
-                self._require_fold(f"the value at {time!r}", partial, [lifted])
+        self._check_values([partial for _, partial in _entries(self._root)], values)
+
+    def _check_structure(self) -> None:
+        entries = list(_entries(self._root))
+        require(len(entries) == self._size, f"{len(entries)} entries, size {self._size}")
+        require(all(a <= b for (a, _), (b, _) in pairwise(entries)), "the times are not in order")
+        require(self._root.parent is None and self._root.spine == ROOT, "the root is not on top")
 
     def _check_subtree(self, node: Node, beyond: list[Partial]) -> int:
         """Check from a node down and return its height; its parent's spine continues beyond."""

@@ -211,6 +211,18 @@ class FlatFat(Aggregator):
         self._build(leaves, capacity)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
+        self._apply_changes()
+        tree = self._tree
+        for v in range(1, self._capacity):
+            expected = self._join(tree[2 * v], tree[2 * v + 1])
+            same = (
+                same_partial(self.aggregate, tree[v], expected) if expected is not EMPTY else None
+            )
+            require(tree[v] is expected or bool(same), f"node {v} is {tree[v]!r}, not {expected!r}")
+        self._check_values(self._live(), values)
+
+    def _check_structure(self) -> None:
         capacity, tree = self._capacity, self._tree
         require(capacity >= SMALLEST and capacity & (capacity - 1) == 0, f"capacity {capacity}")
         require(len(tree) == 2 * capacity, f"{len(tree)} nodes for {capacity} slots")
@@ -221,16 +233,3 @@ class FlatFat(Aggregator):
         used = {capacity + (p & (capacity - 1)) for p in window} - holes
         for leaf in range(capacity, 2 * capacity):
             require((tree[leaf] is not EMPTY) == (leaf in used), f"slot {leaf - capacity} is wrong")
-        self._apply_changes()
-        for v in range(1, capacity):
-            expected = self._join(tree[2 * v], tree[2 * v + 1])
-            both_empty = tree[v] is EMPTY and expected is EMPTY
-            require(
-                both_empty
-                or (tree[v] is not EMPTY and same_partial(self.aggregate, tree[v], expected)),
-                f"node {v} is {tree[v]!r}, not {expected!r}",
-            )
-        if values is not None:
-            live = self._live()
-            for i, v in enumerate(self._lifted(values)):
-                self._require_fold(f"value {i}", live[i], [v])

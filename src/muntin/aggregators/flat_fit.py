@@ -85,9 +85,14 @@ class FlatFit(RingAggregator):
         self._state = (0, n)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
         f, e = self._state
-        lifted = None if values is None else self._lifted(values)
-        for i, (agg, following) in enumerate(self._between(f, e)):
-            require(f + i < following <= e, f"next({f + i}) is {following}, E is {e}")
-            if lifted is not None:
+        if values is not None:
+            lifted = self._lifted(values)
+            for i, (agg, following) in enumerate(self._between(f, e)):
                 self._require_fold(f"agg({f + i})", agg, lifted[i : following - f])
+
+    def _check_structure(self) -> None:
+        f, e = self._state
+        for i, (_, following) in enumerate(self._between(f, e)):
+            require(f + i < following <= e, f"next({f + i}) is {following}, E is {e}")

@@ -5,7 +5,8 @@ Leaves are numbered from the start of the stream; element i of level l stands fo
 is a queue: elements are appended at the tail and dropped at the head.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from muntin.aggregators.aggregator import Partial
@@ -35,12 +36,19 @@ class Level:
     def __getitem__(self, i: int) -> Partial:
         return self._elements[i - self._base]
 
+    def __iter__(self) -> Iterator[Partial]:
+        return islice(self._elements, self.head - self._base, None)
+
     def __setitem__(self, i: int, partial: Partial) -> None:
         self._elements[i - self._base] = partial
 
     def append(self, partial: Partial) -> None:
         """Add an element at the tail."""
         self._elements.append(partial)
+
+    def pop(self) -> None:
+        """Take the last element back."""
+        self._elements.pop()
 
     def drop_until(self, head: int) -> None:
         """Drop every element before the given number; the level must reach that far."""

@@ -12,7 +12,6 @@ with at most two elements, so that the height follows the window when it shrinks
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
@@ -51,20 +50,28 @@ class LogMta(Aggregator):
         return len(self._levels[0])
 
     def insert(self, value: Any) -> None:
-        levels, combine = self._levels, self._combine
-        levels[0].append(self._lift(value))
-        for level, parents in pairwise(levels):
-            last = level.tail - 1
-            parent = level.pair(last, combine)
-            if parents.tail == last >> 1:
-                parents.append(parent)
-            else:
-                parents[last >> 1] = parent
+        levels = self._levels
+        number = levels[0].tail
+        branch = [self._lift(value)]  # the new rightmost branch, whole before anything is written
+        for level in levels[:-1]:
+            branch.append(self._parent(level, number, branch[-1]))
+            number >>= 1
         root = levels[-1]
-        if len(root) > 2:  # three elements are two pairs
-            first, last = root.head, root.tail - 1
-            pairs = [root.pair(first, combine), root.pair(last, combine)]
-            levels.append(Level(first >> 1, pairs))
+        if len(root) == 2 and number == root.tail:  # three elements are two pairs
+            branch.append(self._parent(root, number, branch[-1]))
+            levels.append(Level(root.head >> 1, [root.pair(root.head, self._combine)]))
+        number = levels[0].tail
+        for level, element in zip(levels, branch, strict=True):
+            if number == level.tail:
+                level.append(element)
+            else:
+                level[number] = element
+            number >>= 1
+
+    def _parent(self, level: Level, number: int, element: Partial) -> Partial:
+        """Return the parent of a last element that is not yet in its level."""
+        left = number & 1 and number - 1 >= level.head
+        return self._combine(level[number - 1], element) if left else element
 
     def evict(self) -> None:
         if not len(self):
@@ -72,20 +79,25 @@ class LogMta(Aggregator):
         self._evict(1)
 
     def bulk_evict(self, n: int) -> None:
-        self._refuse_bulk(n)
+        n = self._whole(n)
         if n:
             self._evict(n)
 
     def _evict(self, n: int) -> None:
         levels = self._levels
         oldest = levels[0].head + n
-        for l, level in enumerate(levels):
-            level.drop_until(min(oldest >> l, level.tail))
-            if len(level) <= 2:
-                del levels[l + 1 :]
-                break
-        for level, parents in pairwise(levels):
-            parents[parents.head] = level.pair(level.head, self._combine)
+        heads = [min(oldest >> l, level.tail) for l, level in enumerate(levels)]
+        root = next(l for l, level in enumerate(levels) if level.tail - heads[l] <= 2)
+        branch: list[Partial] = []  # the new leftmost branch, whole before anything is dropped
+        for level, head in zip(levels[:root], heads, strict=False):
+            element = branch[-1] if branch else level[head]
+            sibling = not head & 1 and head + 1 < level.tail
+            branch.append(self._combine(element, level[head + 1]) if sibling else element)
+        del levels[root + 1 :]
+        for level, head in zip(levels, heads, strict=False):
+            level.drop_until(head)
+        for level, element in zip(levels[1:], branch, strict=True):
+            level[level.head] = element
 
     def query(self) -> Any:
         root = self._levels[-1]
@@ -102,17 +114,19 @@ class LogMta(Aggregator):
         self._levels = [Level.load(level, decode) for level in state["levels"]]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
-        levels = self._levels
-        leaves = levels[0]
-        require(len(levels[-1]) <= 2, "the root level has more than two elements")
-        for l, level in enumerate(levels):
-            require(l == 0 or len(level) == levels[l - 1].pairs(), f"level {l} lacks a parent")
-            require(l == len(levels) - 1 or len(level) > 2, f"level {l} could be the root")
+        self._check_structure()
+        leaves = self._levels[0]
+        for l, level in enumerate(self._levels):
             for i in range(level.head, level.tail):
                 start, end = max(i << l, leaves.head), min((i + 1) << l, leaves.tail)
-                require(start < end, f"element {i} of level {l} has no leaf")
                 covered = [leaves[p] for p in range(start, end)]
                 self._require_fold(f"element {i} of level {l}", level[i], covered)
-        if values is not None:
-            for p, v in enumerate(self._lifted(values), start=leaves.head):
-                self._require_fold(f"leaf {p}", leaves[p], [v])
+        self._check_values(leaves, values)
+
+    def _check_structure(self) -> None:
+        levels = self._levels
+        require(len(levels[-1]) <= 2, "the root level has more than two elements")
+        for l, level in enumerate(levels):
+            require(level.head == levels[0].head >> l or not level, f"level {l} has a wrong head")
+            require(l == 0 or len(level) == levels[l - 1].pairs(), f"level {l} lacks a parent")
+            require(l == len(levels) - 1 or len(level) > 2, f"level {l} could be the root")

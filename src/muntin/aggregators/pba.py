@@ -46,18 +46,22 @@ class Pba(Sba):
     card: ClassVar[Card] = Card(
         ordering="in order",
         needs="associative",
-        time="worst-case 3 merges per slide, beside a second thread",
+        time="worst-case 3 merges per slide (4 if ragged), beside a second thread",
         space="(3n + 13) / 2",
         paper="KDD 2021, section 4",
     )
 
     def _complete(self, chunk: Chunk) -> None:
         if len(chunk.slots) > 2:  # an lcs of fewer slices needs no merge
-            chunk.lcs = worker().submit(left_cumulative, chunk.slots, self._combine)
+            thread = worker()
+            chunk.lcs = (thread, thread.submit(left_cumulative, chunk.slots, self._combine))
 
     def _lay_lcs(self, chunk: Chunk) -> None:
-        if chunk.lcs is None:
+        if (
+            chunk.lcs is None or chunk.lcs[0] is not worker()
+        ):  # after a fork the parent's thread is gone
             super()._lay_lcs(chunk)
-        else:
-            chunk.slots = chunk.lcs.result()
-            chunk.lcs = None
+            return
+        _, lcs = chunk.lcs
+        chunk.lcs = None  # should it have failed, the next try computes it here
+        chunk.slots = lcs.result()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window
 
 
@@ -33,7 +34,7 @@ class Recalc(Aggregator):
         paper="baseline",
     )
 
-    def __init__(self, aggregate: Any) -> None:
+    def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self._partials: deque[Partial] = deque()
 
@@ -58,6 +59,8 @@ class Recalc(Aggregator):
         self._partials = deque(decode(partial) for partial in state["partials"])
 
     def check(self, values: Sequence[Any] | None = None) -> None:
-        if values is not None:
-            for i, v in enumerate(self._lifted(values)):
-                self._require_fold(f"value {i}", self._partials[i], [v])
+        self._check_structure()
+        self._check_values(self._partials, values)
+
+    def _check_structure(self) -> None:
+        """Any list of partials will do."""

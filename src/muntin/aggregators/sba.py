@@ -12,15 +12,14 @@ Without a range the boundary is drawn whenever the front chunk is used up, so th
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from operator import index
+from typing import Any, ClassVar, Self
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-
-Combine = Callable[[Partial, Partial], Partial]
+from muntin.aggregators.aggregator import Aggregator, Card, Combine, Partial, empty_window, require
 
 
 def count_chunk(range: int, slide: int) -> int:  # noqa: A002
@@ -67,7 +66,7 @@ class Chunk:
     slots: list[Partial]
     ca: Partial
     entered: bool = False
-    lcs: Future[list[Partial]] | None = None
+    lcs: tuple[Executor, Future[list[Partial]]] | None = None
 
 
 class Sba(Aggregator):
@@ -104,7 +103,7 @@ class Sba(Aggregator):
     card: ClassVar[Card] = Card(
         ordering="in order",
         needs="associative",
-        time="3 merges per slide; O(n) at a boundary",
+        time="3 merges per slide (4 if ragged); O(n) at a boundary",
         space="(3n + 13) / 2",
         paper="KDD 2021, section 4",
     )
@@ -117,11 +116,24 @@ class Sba(Aggregator):
         chunk: int | None = None,
     ) -> None:
         super().__init__(aggregate)
+        self._set_window(range, slide, chunk)
+
+    @classmethod
+    def timed(cls, aggregate: Aggregate, range: float, slide: float, combine_time: float) -> Self:  # noqa: A002
+        """Return a window of time: what is inserted are its slices, one per slide.
+
+        The chunk is that of Theorem 2; all three are durations in one unit.
+        """
+        chunk = time_chunk(range, slide, combine_time)
+        return cls(aggregate, range=int(Fraction(range) // Fraction(slide)), chunk=chunk)
+
+    def _set_window(self, range: int | None, slide: int, chunk: int | None) -> None:  # noqa: A002
+        range, slide = None if range is None else index(range), index(slide)  # noqa: A001
         if slide < 1:
             raise ValueError(f"the slide must be 1 or more values, got {slide}")
         if range is not None and range < slide:
             raise ValueError(f"the range must be at least the slide of {slide}, got {range}")
-        if chunk is not None and chunk < 1:
+        if chunk is not None and index(chunk) < 1:
             raise ValueError(f"a chunk has 1 or more slices, got {chunk}")
         self._range, self._slide = range, slide
         self._chunk_size = chunk or (None if range is None else count_chunk(range, slide))
@@ -144,16 +156,16 @@ class Sba(Aggregator):
         return self._slices * self._slide + self._open_values - self._given_up
 
     def insert(self, value: Any) -> None:
-        v = self._lift(value)
+        s = self._lift(value)
         if self._open_values:
-            v = self._combine(self._open, v)
-        self._open = v
-        self._open_values += 1
-        if self._open_values == self._slide:
-            self._close_slice()
+            s = self._combine(self._open, s)
+        if self._open_values + 1 < self._slide:
+            self._open = s
+            self._open_values += 1
+        else:
+            self._close_slice(s)
 
-    def _close_slice(self) -> None:
-        s = self._open
+    def _close_slice(self, s: Partial) -> None:
         self._csa = self._combine(self._csa, s) if self._saa else s
         self._saa.append(s)
         self._slices += 1
@@ -180,8 +192,7 @@ class Sba(Aggregator):
         self._give_up(1)
 
     def bulk_evict(self, n: int) -> None:
-        self._refuse_bulk(n)
-        self._give_up(n)
+        self._give_up(self._whole(n))
 
     def _give_up(self, values: int) -> None:
         """Count values as gone, and drop the slices that have gone whole."""
@@ -238,7 +249,7 @@ class Sba(Aggregator):
         }
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        Sba.__init__(self, self.aggregate, state["range"], state["slide"], state["chunk"])
+        self._set_window(state["range"], state["slide"], state["chunk"])
         for slots, ca, entered in state["chunks"]:
             self._chunks.append(Chunk([decode(s) for s in slots], decode(ca), entered))
             self._slices += len(slots)
@@ -249,20 +260,25 @@ class Sba(Aggregator):
         self._given_up = state["given_up"]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
-        require(0 <= self._open_values < self._slide, f"{self._open_values} values in a slice")
-        require(0 <= self._given_up < self._slide, f"{self._given_up} values of a slice given up")
-        held = sum(len(chunk.slots) for chunk in self._chunks) + len(self._saa)
-        require(held == self._slices, f"{held} slices are held, {self._slices} counted")
+        self._check_structure()
         self._require_fold("csa", self._csa, self._saa)
-        for i, chunk in enumerate(self._chunks):
-            require(bool(chunk.slots), "a chunk without slices was kept")
-            require(not chunk.entered or i == 0, "only the front chunk can be entered")
+        for chunk in self._chunks:
             if not chunk.entered:
                 self._require_fold("ca", chunk.ca, chunk.slots)
         if values is not None and not self._given_up:
-            self._check_values(self._lifted(values))
+            self._check_slices(self._lifted(values))
 
-    def _check_values(self, lifted: list[Partial]) -> None:
+    def _check_structure(self) -> None:
+        require(0 <= self._open_values < self._slide, f"{self._open_values} values in a slice")
+        require(0 <= self._given_up < self._slide, f"{self._given_up} values of a slice given up")
+        require(self._given_up <= 0 or len(self) > 0, "values of no slice given up")
+        held = sum(len(chunk.slots) for chunk in self._chunks) + len(self._saa)
+        require(held == self._slices, f"{held} slices are held, {self._slices} counted")
+        for i, chunk in enumerate(self._chunks):
+            require(bool(chunk.slots), "a chunk without slices was kept")
+            require(not chunk.entered or i == 0, "only the front chunk can be entered")
+
+    def _check_slices(self, lifted: list[Partial]) -> None:
         slide = self._slide
         for chunk in self._chunks:
             n = len(chunk.slots) * slide
@@ -274,8 +290,3 @@ class Sba(Aggregator):
         for i, s in enumerate(self._saa):
             self._require_fold(f"saa[{i}]", s, lifted[i * slide : (i + 1) * slide])
         self._require_fold("the open slice", self._open, lifted[len(self._saa) * slide :])
-
-    def __repr__(self) -> str:
-        if self._given_up:
-            return f"<{type(self).__name__}({self.aggregate.name}) of {len(self)}: between slides>"
-        return super().__repr__()

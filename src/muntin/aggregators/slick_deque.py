@@ -12,11 +12,76 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 
 
-class SlickDeque(SubtractOnEvict):
+class MonotoneDeque(Aggregator):
+    """The selective variant: positions and values, every one a winner against all that follow."""
+
+    __slots__ = ("_deque", "_e", "_f")
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self._f = self._e = 0
+        self._deque: deque[tuple[int, Partial]] = deque()
+
+    def __len__(self) -> int:
+        return self._e - self._f
+
+    def insert(self, value: Any) -> None:
+        v, kept = self._lift(value), self._deque
+        beaten = 0
+        while beaten < len(kept):
+            older = kept[-1 - beaten][1]
+            winner = self._combine(older, v)
+            if winner is older or (winner is not v and winner != v):
+                break
+            beaten += 1
+        for _ in range(beaten):
+            kept.pop()
+        kept.append((self._e, v))
+        self._e += 1
+
+    def evict(self) -> None:
+        if self._f == self._e:
+            raise empty_window()
+        if self._deque[0][0] == self._f:
+            self._deque.popleft()
+        self._f += 1
+
+    def query(self) -> Any:
+        return self._lower(self._deque[0][1] if self._deque else self._identity)
+
+    def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
+        kept = [(position - self._f, encode(v)) for position, v in self._deque]
+        return {"n": len(self), "deque": kept}
+
+    def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
+        self._f, self._e = 0, state["n"]
+        self._deque = deque((position, decode(v)) for position, v in state["deque"])
+
+    def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
+        kept = list(self._deque)
+        lifted = None if values is None else self._lifted(values)
+        start = self._f
+        for i, (position, v) in enumerate(kept):
+            self._require_fold(f"the element at {position}", v, [later for _, later in kept[i:]])
+            if lifted is not None:
+                self._require_fold(f"the element at {position}", v, lifted[start - self._f :])
+            start = position + 1
+
+    def _check_structure(self) -> None:
+        positions = [position for position, _ in self._deque]
+        require(positions == sorted(set(positions)), f"positions out of order: {positions}")
+        require(bool(positions) == (self._f < self._e), "the youngest value is always kept")
+        if positions:
+            require(self._f <= positions[0], f"position {positions[0]} was evicted")
+            require(positions[-1] == self._e - 1, "the youngest value is always kept")
+
+
+class SlickDeque(Aggregator):
     """A monotone deque for selective aggregates, a running total for invertible ones.
 
     Runtime: amortised O(1); selective insert worst O(n).
@@ -29,21 +94,20 @@ class SlickDeque(SubtractOnEvict):
     2
     """
 
-    __slots__ = ("_deque", "_e", "_f", "_selective")
+    __slots__ = ("_variant",)
 
     card: ClassVar[Card] = Card(
         ordering="in order",
         needs="selective or inverse",
         time="amortised O(1): fewer than 2; worst n",
-        space="at most n",
+        space="at most n + 1",
         paper="EDBT 2018; KDD 2021, section 3",
     )
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._selective = aggregate.selective
-        self._f = self._e = 0
-        self._deque: deque[tuple[int, Partial]] = deque()
+        variant = MonotoneDeque if aggregate.selective else SubtractOnEvict
+        self._variant: MonotoneDeque | SubtractOnEvict = variant(aggregate)
 
     @classmethod
     def missing(cls, aggregate: Aggregate) -> str:
@@ -52,65 +116,25 @@ class SlickDeque(SubtractOnEvict):
         return "it is neither selective nor has it an inverse"
 
     def __len__(self) -> int:
-        return self._e - self._f if self._selective else super().__len__()
+        return len(self._variant)
 
     def insert(self, value: Any) -> None:
-        if not self._selective:
-            return super().insert(value)
-        v, kept, combine = self._lift(value), self._deque, self._combine
-        while kept:
-            older = kept[-1][1]
-            winner = combine(older, v)
-            if winner is older or (winner is not v and winner != v):
-                break
-            kept.pop()
-        kept.append((self._e, v))
-        self._e += 1
-        return None
+        self._variant.insert(value)
 
     def evict(self) -> None:
-        if not self._selective:
-            return super().evict()
-        if not len(self):
-            raise empty_window()
-        if self._deque[0][0] == self._f:
-            self._deque.popleft()
-        self._f += 1
-        return None
+        self._variant.evict()
 
     def query(self) -> Any:
-        if not self._selective:
-            return super().query()
-        return self._lower(self._deque[0][1] if self._deque else self._identity)
+        return self._variant.query()
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
-        if not self._selective:
-            return super()._save(encode)
-        kept = [(position - self._f, encode(v)) for position, v in self._deque]
-        return {"n": len(self), "deque": kept}
+        return self._variant._save(encode)
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        if not self._selective:
-            return super()._load(state, decode)
-        self._f, self._e = 0, state["n"]
-        self._deque = deque((position, decode(v)) for position, v in state["deque"])
-        return None
+        self._variant._load(state, decode)
 
     def check(self, values: Sequence[Any] | None = None) -> None:
-        if not self._selective:
-            return super().check(values)
-        kept = list(self._deque)
-        positions = [position for position, _ in kept]
-        require(positions == sorted(set(positions)), f"positions out of order: {positions}")
-        require(bool(kept) == bool(len(self)), "the youngest value is always kept")
-        if kept:
-            require(self._f <= positions[0], f"position {positions[0]} was evicted")
-            require(positions[-1] == self._e - 1, "the youngest value is always kept")
-        for i, (position, v) in enumerate(kept):
-            self._require_fold(f"the element at {position}", v, [later for _, later in kept[i:]])
-            if values is not None:
-                start = positions[i - 1] + 1 if i else self._f
-                self._require_fold(
-                    f"the element at {position}", v, self._lifted(values)[start - self._f :]
-                )
-        return None
+        self._variant.check(values)
+
+    def _check_structure(self) -> None:
+        self._variant._check_structure()

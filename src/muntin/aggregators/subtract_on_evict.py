@@ -1,11 +1,12 @@
 """Subtract-on-Evict: a running total, from which the inverse takes what leaves.
 
 insert 1, evict 1 inverse, query 0 combines; n + 1 partials. Asks for an inverse. Where the inverse
-declines (a NaN or an infinity in a float sum), the rest is folded once. Rounding errors of float
-sums stay in the total: integers and decimals are exact.
+declines (while a NaN or an infinity is in a float sum), what is left is folded. Rounding errors of
+floats that have left stay in the total: integers and decimals are exact.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
@@ -31,7 +32,7 @@ class SubtractOnEvict(Recalc):
     card: ClassVar[Card] = Card(
         ordering="in order",
         needs="inverse",
-        time="worst-case O(1)",
+        time="worst-case O(1); evict n while NaN or infinite",
         space="n + 1",
         paper="baseline",
     )
@@ -47,15 +48,18 @@ class SubtractOnEvict(Recalc):
 
     def insert(self, value: Any) -> None:
         partial = self._lift(value)
+        self._total = self._combine(self._total, partial) if self._partials else partial
         self._partials.append(partial)
-        self._total = self._combine(self._total, partial)
 
     def evict(self) -> None:
         if not self._partials:
             raise empty_window()
         assert self._inverse is not None
-        total = self._inverse(self._total, self._partials.popleft())
-        self._total = self._fold(self._partials) if total is NotImplemented else total
+        total = self._inverse(self._total, self._partials[0])
+        if total is NotImplemented:
+            total = self._fold(list(islice(self._partials, 1, None)))
+        self._partials.popleft()
+        self._total = total
 
     def query(self) -> Any:
         return self._lower(self._total)

@@ -66,10 +66,10 @@ class TwoStacks(Aggregator):
         return self._lower(self._combine(front[-1][AGG], back[-1][AGG]))
 
     def _flip(self) -> None:
-        front, back, combine = self._front, self._back, self._combine
-        while back:
-            v = back.pop()[VAL]
-            front.append((v, combine(v, front[-1][AGG]) if front else v))
+        front: list[Element] = []
+        for v, _ in reversed(self._back):
+            front.append((v, self._combine(v, front[-1][AGG]) if front else v))
+        self._front, self._back = front, []
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {
@@ -88,6 +88,7 @@ class TwoStacks(Aggregator):
             self._require_fold(f"F[{i}].agg", agg, stored[i:f])
         for i, (_, agg) in enumerate(self._back):
             self._require_fold(f"B[{i}].agg", agg, stored[f : f + i + 1])
-        if values is not None:
-            for i, v in enumerate(self._lifted(values)):
-                self._require_fold(f"value {i}", stored[i], [v])
+        self._check_values(stored, values)
+
+    def _check_structure(self) -> None:
+        """Any two stacks will do."""

@@ -13,14 +13,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.aggregator import Card, Combine, Partial, empty_window, require
 from muntin.aggregators.ring import RingAggregator, Slots
 
-Combine = Callable[[Partial, Partial], Partial]
 State = tuple[int, int, int, Partial]
 
 
-def insert(slots: Slots, mask: int, state: State, v: Partial, combine: Combine) -> State:
+def insert(
+    slots: Slots,
+    mask: int,
+    state: State,
+    v: Partial,
+    combine: Combine,
+    identity: Partial,  # noqa: ARG001
+) -> State:
     """Push a value onto the back."""
     f, e, b, agg_b = state
     slots[e & mask] = v
@@ -49,6 +55,11 @@ def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
     return slots[f & mask] if b == e else combine(slots[f & mask], agg_b)
 
 
+def empty_state(identity: Partial) -> State:
+    """Return the state of an empty window."""
+    return (0, 0, 0, identity)
+
+
 class TwoStacksLite(RingAggregator):
     """Two-Stacks in half of the space.
 
@@ -74,18 +85,24 @@ class TwoStacksLite(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: State = (0, 0, 0, self._identity)
+        self._state: State = empty_state(self._identity)
 
     def insert(self, value: Any) -> None:
         v = self._lift(value)
         if self._state[1] - self._state[0] > self._mask:
             self._grow()
-        self._state = insert(self._slots, self._mask, self._state, v, self._combine)
+        self._state = insert(self._slots, self._mask, self._state, v, self._combine, self._identity)
 
     def evict(self) -> None:
         if self._state[0] == self._state[1]:
             raise empty_window()
-        self._state = evict(self._slots, self._mask, self._state, self._combine, self._identity)
+        f, _, b, _ = self._state
+        before = self._slots.copy() if f == b else self._slots  # a flip may fail half-way
+        try:
+            self._state = evict(self._slots, self._mask, self._state, self._combine, self._identity)
+        except BaseException:
+            self._slots = before
+            raise
 
     def query(self) -> Any:
         return self._lower(query(self._slots, self._mask, self._state, self._combine))
@@ -99,11 +116,15 @@ class TwoStacksLite(RingAggregator):
         self._state = (0, n, state["b"], decode(state["agg_b"]))
 
     def check(self, values: Sequence[Any] | None = None) -> None:
+        self._check_structure()
         f, e, b, agg_b = self._state
-        require(f <= b <= e, f"pointers out of order: F={f}, B={b}, E={e}")
         self._require_fold("aggB", agg_b, self._between(b, e))
         if values is not None:
             lifted = self._lifted(values)
             for i, stored in enumerate(self._between(f, e)):
                 end = b - f if i < b - f else i + 1
                 self._require_fold(f"*(F+{i})", stored, lifted[i:end])
+
+    def _check_structure(self) -> None:
+        f, e, b, _ = self._state
+        require(f <= b <= e, f"pointers out of order: F={f}, B={b}, E={e}")

@@ -1,0 +1,1 @@
+"""Frames: NumPy, Arrow, pandas and Polars, in and out."""

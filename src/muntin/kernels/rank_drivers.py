@@ -1,0 +1,96 @@
+"""Order statistics of sliding windows: a set of bits over ranks, and a pointer that follows the rank.
+
+The rows of a block are sorted once; the window is then a set of bits, one per row in that order. A row
+that comes or goes sets or clears its bit, and the pointer to the wanted rank moves by a bit or two.
+Written out into a generated module, as `drivers.py` is.
+"""
+# ruff: noqa: F821
+# mypy: ignore-errors
+
+from typing import Any
+
+
+def following(bits: Any, p: Any) -> Any:
+    """Return the first position from p on whose bit is set."""
+    w = p >> U(6)
+    word = bits[w] >> (p & U(63))
+    if word != U(0):
+        return p + trailing_zeros(word)
+    w += U(1)
+    while bits[w] == U(0):
+        w += U(1)
+    return (w << U(6)) + trailing_zeros(bits[w])
+
+
+def preceding(bits: Any, p: Any) -> Any:
+    """Return the last position before p whose bit is set."""
+    q = p - U(1)
+    w = q >> U(6)
+    word = bits[w] << (U(63) - (q & U(63)))
+    if word != U(0):
+        return q - leading_zeros(word)
+    w -= U(1)
+    while bits[w] == U(0):
+        w -= U(1)
+    return (w << U(6)) + U(63) - leading_zeros(bits[w])
+
+
+def roll_ranks(
+    ordered: Any,
+    ranks: Any,
+    valid: Any,
+    base: Any,
+    starts: Any,
+    ends: Any,
+    lo: Any,
+    hi: Any,
+    bits: Any,
+    below_of: Any,
+    weight_of: Any,
+    outs: Any,
+    counts: Any,
+) -> None:
+    """Emit the order statistic of the windows [starts[k], ends[k]) for k in [lo, hi).
+
+    Row base + i has rank ranks[i], and ordered[rank] is its value. Of a window with n values the one
+    with below_of[n] values below it is wanted, and weight_of[n] of the way to the next one.
+    """
+    s = e = U(starts[lo])
+    at = U(0)  # the pointer
+    below = U(0)  # how many values of the window rank below the pointer
+    n = U(0)
+    for k in range(lo, hi):
+        start, end = U(starts[k]), U(ends[k])
+        while e < end:
+            i = e - base
+            if valid[i]:
+                r = U(ranks[i])
+                bits[r >> U(6)] |= U(1) << (r & U(63))
+                below += U(r < at)
+                n += U(1)
+            e += U(1)
+        while s < start:
+            if s < e:
+                i = s - base
+                if valid[i]:
+                    r = U(ranks[i])
+                    bits[r >> U(6)] &= ~(U(1) << (r & U(63)))
+                    below -= U(r < at)
+                    n -= U(1)
+            s += U(1)
+        e = max(e, s)
+        counts[k] = n
+        if n > U(0):
+            wanted = U(below_of[n])
+            while below > wanted:
+                at = preceding(bits, at)
+                below -= U(1)
+            at = following(bits, at)
+            while below < wanted:
+                at = following(bits, at + U(1))
+                below += U(1)
+            value = ordered[at]
+            weight = weight_of[n]
+            if weight > 0.0:
+                value += weight * (ordered[following(bits, at + U(1))] - value)
+            outs[k] = value

@@ -1,0 +1,79 @@
+"""Median and quantiles over arrays: sort blocks of rows, then slide over their ranks."""
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregates import Aggregate
+from muntin.kernels import rank_drivers
+from muntin.kernels.build import HEAD, loops
+from muntin.kernels.cache import load_module
+from muntin.kernels.spans import Array, Spans
+
+U = np.uint64
+SMALLEST_BLOCK = 1 << 13
+WINDOWS_PER_BLOCK = 4
+
+
+@cache
+def _module() -> ModuleType:
+    return load_module(HEAD + loops(rank_drivers))
+
+
+def roll_ranks(
+    aggregate: Aggregate, column: Array, valid: Array | None, spans: Spans
+) -> tuple[Array, Array]:
+    """Return the order statistic of each span and the number of values in it."""
+    assert aggregate.rank is not None
+    share, interpolate = aggregate.rank
+    longest = spans.longest()
+    below_of, weight_of = _wanted(share, interpolate, longest)
+    windows = len(spans.starts)
+    outs = np.empty(windows, np.float64 if interpolate else column.dtype)
+    counts = np.zeros(windows, np.int64)
+    valid = np.ones(len(column), np.bool_) if valid is None else valid
+    reach = max(SMALLEST_BLOCK, WINDOWS_PER_BLOCK * longest)
+    lo = 0
+    while lo < windows:
+        base = int(spans.starts[lo])
+        hi = max(lo + 1, int(np.searchsorted(spans.ends, base + reach, side="right")))
+        top = int(spans.ends[hi - 1])
+        block = column[base:top]
+        order = np.argsort(block)
+        ranks = np.empty(len(block), np.uint32)
+        ranks[order] = np.arange(len(block), dtype=np.uint32)
+        ordered = block[order].astype(outs.dtype)
+        bits = np.zeros(len(block) // 64 + 2, np.uint64)
+        _module().roll_ranks(
+            ordered,
+            ranks,
+            valid[base:top],
+            U(base),
+            spans.starts,
+            spans.ends,
+            U(lo),
+            U(hi),
+            bits,
+            below_of,
+            weight_of,
+            outs,
+            counts,
+        )
+        lo = hi
+    return outs, counts
+
+
+def _wanted(share: Any, interpolate: bool, longest: int) -> tuple[Array, Array]:
+    """Return for each number of values how many rank below the wanted one, and the way to the next."""
+    n = np.arange(longest + 1)
+    if not interpolate:
+        if share.numerator < 2**31:
+            rank = -((-share.numerator * n) // share.denominator)
+        else:
+            rank = np.ceil(float(share) * n).astype(np.int64)
+        return np.maximum(rank - 1, 0), np.zeros(longest + 1)
+    positions = np.maximum(float(share) * (n - 1), 0)
+    below = np.floor(positions).astype(np.int64)
+    return below, positions - below

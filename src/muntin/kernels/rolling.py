@@ -1,0 +1,227 @@
+"""Rolling windows over NumPy columns: choose the kernel, cut the rows among threads, run it.
+
+Here rows are numbers in columns of one length, times are integers, and missing results are a mask. What
+people hand in and get back (frames, nulls, durations) is `frames/rolling.py`.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregates import Aggregate
+from muntin.aggregators import ALGORITHMS, TwoStacksLite
+from muntin.kernels.build import Compiled, Layout, NotCompilableError, compiled
+from muntin.kernels.spans import Array, Spans, time_spans
+
+U = np.uint64
+ROWS_PER_THREAD = 1 << 19
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns that an aggregate takes, and which rows are not null (all, if None)."""
+
+    columns: tuple[Array, ...]
+    valid: Array | None
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def layout(self, plain: bool = False, steps: str = "") -> Layout:
+        """Return what kernels need to know of the rows."""
+        dtypes = tuple(column.dtype for column in self.columns)
+        return Layout(dtypes, self.valid is not None, plain, steps)
+
+    def values(self) -> tuple[Array, ...]:
+        """Return the arrays that kernels read."""
+        return self.columns if self.valid is None else (*self.columns, self.valid)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A result per window, in one array or several; missing(k) selects windows of under k values."""
+
+    arrays: tuple[Array, ...]
+    missing: Callable[[int], Any]
+
+
+def _fewer(counts: Array) -> Callable[[int], Any]:
+    return lambda least: counts < least
+
+
+def roll_rows(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Results:
+    """Aggregate the last n rows, for every row."""
+    kernels = _kernels(aggregate, rows)
+    outs, values, size = kernels.outputs(len(rows)), rows.values(), len(rows)
+    n = min(n, size)
+
+    def segment(lo: int, hi: int) -> None:
+        front, back = kernels.buffer(n + 1), kernels.buffer(n + 1)
+        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), front, back)
+
+    # Cuts at multiples of n: the chunks are the same for any number of threads, and so are the results.
+    chunks = max(1, size // n)
+    parts = min(threads, chunks)
+    cuts = [chunks * part // parts * n for part in range(parts)] + [size]
+    _run(segment, cuts)
+    return _ramp(outs, rows, n)
+
+
+def _ramp(outs: tuple[Array, ...], rows: Rows, n: int) -> Results:
+    """Return the results of row windows, which fill up from one row to n."""
+    if rows.valid is not None:
+        return Results(outs[1:], _fewer(outs[0]))
+    return Results(outs, lambda least: slice(0, least - 1 if least <= n else len(rows)))
+
+
+def roll_times(
+    aggregate: Aggregate, rows: Rows, times: Array, size: int, closed: str, threads: int
+) -> Results:
+    """Aggregate the rows of the last `size` of time, for every row."""
+    kernels = _kernels(aggregate, rows)
+    outs, values = kernels.outputs(len(rows)), rows.values()
+    past = np.int64(closed in ("right", "neither"))
+    now = np.int64(closed in ("right", "both"))
+    longest = int(kernels.module.longest_span(times, np.int64(size), past))
+    slots = _power_of_two(longest)
+
+    def segment(lo: int, hi: int) -> None:
+        kernels.module.roll_times(
+            values,
+            outs,
+            times,
+            np.int64(size),
+            past,
+            now,
+            U(lo),
+            U(hi),
+            kernels.buffer(slots),
+            U(slots - 1),
+        )
+
+    _run(segment, _even_cuts(len(rows), threads))
+    if rows.valid is not None:
+        return Results(outs[1:], _fewer(outs[0]))
+
+    def missing(least: int) -> Any:
+        if least == 1 and now:
+            return slice(0, 0)  # a row's window holds at least the row
+        spans = time_spans(times, size, closed, center=False)
+        return spans.ends - spans.starts < least
+
+    return Results(outs, missing)
+
+
+def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> Results:
+    """Aggregate the rows of each span."""
+    kernels = _kernels(aggregate, rows)
+    outs, values = kernels.outputs(len(spans.starts)), rows.values()
+    slots = _power_of_two(spans.longest())
+
+    def segment(lo: int, hi: int) -> None:
+        kernels.module.roll_spans(
+            values,
+            outs,
+            spans.starts,
+            spans.ends,
+            U(lo),
+            U(hi),
+            kernels.buffer(slots),
+            U(slots - 1),
+        )
+
+    _run(segment, _even_cuts(len(spans.starts), threads))
+    if rows.valid is None:
+        return Results(outs, _fewer(spans.ends - spans.starts))
+    return Results(outs[1:], _fewer(outs[0]))
+
+
+def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Results:
+    """Aggregate the last n rows with the step functions of one algorithm."""
+    kernels = compiled(aggregate, rows.layout(steps=algorithm))
+    outs, values = kernels.outputs(len(rows)), rows.values()
+    slots = _power_of_two(min(n, len(rows)))
+    state = kernels.module.ring_start(values)
+    kernels.module.ring_rows(
+        values, outs, U(n), U(0), U(len(rows)), kernels.buffer(slots), U(slots - 1), state
+    )
+    return _ramp(outs, rows, n)
+
+
+def roll_objects(
+    aggregate: Aggregate, inputs: list[Any], spans: Spans, algorithm: str = TwoStacksLite.__name__
+) -> list[Any]:
+    """Aggregate the inputs of each span, interpreted: for partials that are not numbers."""
+    window = ALGORITHMS[algorithm](aggregate)
+    results = []
+    s = e = 0
+    for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
+        if start >= e:
+            window.bulk_evict(len(window))
+            s = e = start
+        window.bulk_insert(inputs[e:end])
+        e = max(e, end)
+        window.bulk_evict(start - s)
+        s = start
+        results.append(window.query())
+    return results
+
+
+def _kernels(aggregate: Aggregate, rows: Rows) -> Compiled:
+    kernel = aggregate.kernel
+    plain = kernel is not None and kernel.plain is not None and not _has_nan(rows.columns[0])
+    return compiled(aggregate, rows.layout(plain=plain))
+
+
+def _has_nan(column: Array) -> bool:
+    """Whether a NaN is among the values; np.max propagates it at the speed of memory."""
+    return column.dtype.kind == "f" and len(column) > 0 and bool(np.isnan(np.max(column)))
+
+
+def _power_of_two(n: int) -> int:
+    return max(2, 1 << (max(n, 1) - 1).bit_length())
+
+
+def _even_cuts(size: int, parts: int) -> list[int]:
+    return [size * part // parts for part in range(parts)] + [size]
+
+
+def _run(segment: Callable[[int, int], None], cuts: list[int]) -> None:
+    segments = [(lo, hi) for lo, hi in pairwise(cuts) if lo < hi]
+    if len(segments) == 1:
+        segment(*segments[0])
+        return
+    list(_pool().map(lambda bounds: segment(*bounds), segments))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="muntin-rolling")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has no threads of its parent
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def threads_for(rows: int, threads: int | None) -> int:
+    """Return how many threads to use: those asked for, or as many as the rows are worth."""
+    if threads is None:
+        return max(1, min(os.cpu_count() or 1, rows // ROWS_PER_THREAD))
+    if threads < 1:
+        raise ValueError(f"threads must be 1 or more, got {threads}")
+    return threads
+
+
+def why_not_compiled(aggregate: Aggregate, rows: Rows) -> str:
+    """Say why the aggregate has no compiled form on these rows; nothing if it has one."""
+    try:
+        compiled(aggregate, rows.layout())
+    except NotCompilableError as reason:
+        return str(reason)
+    return ""

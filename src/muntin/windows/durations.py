@@ -1,0 +1,76 @@
+"""Durations as people write them, as whole microseconds."""
+
+import datetime as dt
+import re
+from fractions import Fraction
+from typing import Any
+
+MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+SPELLINGS = {
+    "us": "us µs microsecond microseconds",
+    "ms": "ms millisecond milliseconds",
+    "s": "s sec secs second seconds",
+    "min": "min mins m minute minutes t",
+    "h": "h hr hrs hour hours",
+    "d": "d day days",
+    "w": "w week weeks",
+}
+UNIT_OF = {word: unit for unit, words in SPELLINGS.items() for word in words.split()}
+TERM = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*([a-zµ]+)\s*")
+
+
+def microseconds(duration: Any) -> int:
+    """Return a duration in whole microseconds.
+
+    Text ("1 hour", "1h", "1 min 30 s"), datetime.timedelta and numpy.timedelta64 are durations; a whole
+    number is taken as it is, for times that are plain integers.
+
+    >>> microseconds("1 hour"), microseconds("1min 30s"), microseconds(250)
+    (3600000000, 90000000, 250)
+    """
+    if isinstance(duration, bool):
+        raise TypeError(f"a duration is needed, such as '1 hour', got {duration!r}")
+    if isinstance(duration, dt.timedelta):
+        return duration // dt.timedelta(microseconds=1)
+    if isinstance(duration, str):
+        return _parsed(duration)
+    if type(duration).__module__ == "numpy" and hasattr(duration, "astype"):
+        return _from_numpy(duration)
+    if isinstance(duration, int):
+        return duration
+    raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
+
+
+def _parsed(text: str) -> int:
+    total, position = Fraction(0), 0
+    lowered = text.lower()
+    while position < len(lowered):
+        term = TERM.match(lowered, position)
+        if term is None or term[2] not in UNIT_OF:
+            raise ValueError(
+                f"{text!r} is not a duration; write it like '1 hour', '90 s' or '1h 30min' "
+                f"(units: {', '.join(MICROSECONDS)})"
+            )
+        total += Fraction(term[1]) * MICROSECONDS[UNIT_OF[term[2]]]
+        position = term.end()
+    if not text.strip():
+        raise ValueError("an empty text is not a duration; write it like '1 hour'")
+    if total.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of microseconds")
+    return int(total)
+
+
+def _from_numpy(duration: Any) -> int:
+    if duration.dtype.kind in "iu":
+        return int(duration)
+    if duration.dtype.kind == "m":
+        return int(duration.astype("timedelta64[us]").astype("int64"))
+    raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
