@@ -5,7 +5,7 @@ all windows share, and merges them in constant time.
 """
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from muntin._version import __version__
 from muntin.aggregates import (
@@ -65,6 +65,11 @@ from muntin.aggregators import (
     TwoStacksLite,
 )
 
+if TYPE_CHECKING:
+    from muntin import testing
+    from muntin.frames.rolling import InterpretedWarning, rolling, rolling_plan
+    from muntin.frames.stream import Rolling
+
 __all__ = [
     "AGGREGATES",
     "ALGORITHMS",
@@ -91,6 +96,7 @@ __all__ = [
     "FlatFat",
     "FlatFit",
     "GeoMean",
+    "InterpretedWarning",
     "InvariantError",
     "Last",
     "LogMta",
@@ -108,6 +114,7 @@ __all__ = [
     "Range",
     "Recalc",
     "RelativeVariation",
+    "Rolling",
     "Sba",
     "SlickDeque",
     "SnapshotError",
@@ -119,13 +126,23 @@ __all__ = [
     "TwoStacksLite",
     "Var",
     "__version__",
+    "rolling",
+    "rolling_plan",
     "testing",
 ]
 
 _LAZY_MODULES = ("testing",)
+_LAZY_NAMES = {
+    "Rolling": "muntin.frames.stream",
+    "InterpretedWarning": "muntin.frames.rolling",
+    "rolling": "muntin.frames.rolling",
+    "rolling_plan": "muntin.frames.rolling",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
         return importlib.import_module(f"muntin.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
     raise AttributeError(f"module 'muntin' has no attribute {name!r}")

@@ -25,16 +25,13 @@ class Kernel:
 
     No null comes in and no window is empty, so that nothing here needs an identity. A partial is a
     number or a flat tuple of numbers, the same for one value and for many. lower gets the number of
-    values beside the partial. `plain` is a faster combine that is right when there is no NaN;
-    `inverse` is exact for integers.
+    values beside the partial. `plain` is a faster combine that is right when there is no NaN.
     """
 
     lift: Callable[[Any], Partial]
     combine: Callable[[Partial, Partial], Partial]
-    lower: Callable[[Partial, int], Any]
-    inverse: Callable[[Partial, Partial], Partial] | None = None
+    lower: Callable[..., Any]
     plain: Callable[[Partial, Partial], Partial] | None = None
-    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

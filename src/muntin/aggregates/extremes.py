@@ -145,7 +145,7 @@ def M4(column: str | None = None) -> Aggregate:
         lift=_four,
         combine=_m4,
         columns=named(column),
-        kernel=Kernel(_four, _join_four, _as_it_is, results=("min", "max", "first", "last")),
+        kernel=Kernel(_four, _join_four, _as_it_is),
     )
 
 
@@ -250,7 +250,7 @@ def _counting(name: str, combine: Any, combine_values: Any, column: str | None) 
         combine=combine,
         commutative=True,
         columns=named(column),
-        kernel=Kernel(_once, combine_values, _as_it_is, results=("value", "count")),
+        kernel=Kernel(_once, combine_values, _as_it_is),
     )
 
 

@@ -36,7 +36,7 @@ def Count(column: str | None = None) -> Aggregate:
         commutative=True,
         nulls=column is None,
         columns=named(column),
-        kernel=Kernel(_one, _plus, _number_of_values, _minus),
+        kernel=Kernel(_one, _plus, _number_of_values),
     )
 
 
@@ -52,7 +52,7 @@ def Sum(column: str | None = None) -> Aggregate:
     >>> window.query()
     6
     """
-    return _sum_like("sum", _total, column, Kernel(as_is, _plus, _as_it_is, _minus))
+    return _sum_like("sum", _total, column, Kernel(as_is, _plus, _as_it_is))
 
 
 def Mean(column: str | None = None) -> Aggregate:
@@ -66,7 +66,7 @@ def Mean(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _sum_like("mean", _mean, column, Kernel(as_is, _plus, _over_n, _minus))
+    return _sum_like("mean", _mean, column, Kernel(as_is, _plus, _over_n))
 
 
 def GeoMean(column: str | None = None) -> Aggregate:

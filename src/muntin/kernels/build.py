@@ -47,6 +47,9 @@ ENTRIES = (
 STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
 
 
+U = np.uint64
+
+
 class NotCompilableError(TypeError):
     """The aggregate cannot be compiled for these columns; the message says why."""
 
@@ -86,14 +89,17 @@ class Compiled:
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
     kernel = kernel_of(aggregate)
-    fields, results, scalar = _types(aggregate.name, kernel, layout)
+    own = aggregate.kernel is None
+    fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)
+    if own and aggregate.lower(aggregate.identity) is None:
+        results = tuple(np.result_type(result, np.float64) for result in results)
     combine = kernel.plain if layout.plain and kernel.plain is not None else kernel.combine
     functions: dict[str, Callable[..., Any]] = {
         "lift": kernel.lift,
         "merge": combine,
         "lower": kernel.lower,
     }
-    frame = _frame(layout, len(fields), len(results), scalar, bool(kernel.results))
+    frame = _frame(layout, len(fields), len(results), scalar, several, own)
     body = _steps(layout.steps) + loops(ring_drivers) if layout.steps else loops(drivers)
     try:
         writer = Writer()
@@ -102,33 +108,47 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
         module = load_module("\n".join([HEAD, writer.text(), frame, body]))
     except NoSourceError:
         module = _in_memory(aggregate.name, functions, frame + body)
-    return Compiled(module, fields, results, layout.nullable, bool(module.__dict__["CACHED"]))
+    kernels = Compiled(module, fields, results, layout.nullable, bool(module.__dict__["CACHED"]))
+    return kernels if aggregate.kernel is not None else _tried(kernels, aggregate.name, layout)
 
 
 def kernel_of(aggregate: Aggregate) -> Kernel:
     """Return the compilable form: declared, or a user's own functions taken as they are."""
     if aggregate.kernel is not None:
         return aggregate.kernel
-    lower = aggregate.lower
     if aggregate.holistic or aggregate.encode is not None:
         raise NotCompilableError(f"{aggregate.name!r} works on objects, not on numbers")
+    return Kernel(aggregate.lift, aggregate.combine, aggregate.lower)  # lower without a count
 
-    def lower_values(partial: Any, _n: int) -> Any:
-        return lower(partial)
 
-    return Kernel(aggregate.lift, aggregate.combine, lower_values)
+def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
+    """Compile a user's own aggregate on one row, to learn now whether Numba takes it."""
+    from numba.core.errors import NumbaError
+
+    row = tuple(np.ones(1, column) for column in layout.columns)
+    row = (*row, np.ones(1, np.bool_)) if layout.nullable else row
+    try:
+        if layout.steps:
+            kernels.module.ring_start(row)
+        else:
+            buffers = (kernels.buffer(2), kernels.buffer(2))
+            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *buffers)
+    except NumbaError as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise NotCompilableError(f"{name!r} is not understood by Numba: {reason}") from error
+    return kernels
 
 
 def _types(
-    name: str, kernel: Kernel, layout: Layout
-) -> tuple[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], ...], bool]:
+    name: str, kernel: Kernel, layout: Layout, own: bool
+) -> tuple[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], ...], bool, bool]:
     """Find the types of partials and results by trying the functions on a few numbers."""
     sample = tuple(np.ones(1, column)[0] for column in layout.columns)
     value = sample[0] if len(sample) == 1 else sample
     try:
         partial = kernel.lift(value)
         merged = kernel.combine(partial, partial)
-        result = kernel.lower(merged, 2)
+        result = kernel.lower(merged) if own else kernel.lower(merged, 2)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, ArithmeticError) as error:
         raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
     scalar = not isinstance(partial, tuple)
@@ -136,7 +156,8 @@ def _types(
         np.result_type(_number_type(name, a), _number_type(name, b))
         for a, b in zip(_flat(partial), _flat(merged), strict=True)
     )
-    return fields, tuple(_number_type(name, x) for x in _flat(result)), scalar
+    results = tuple(_number_type(name, x) for x in _flat(result))
+    return fields, results, scalar, isinstance(result, tuple)
 
 
 def _flat(value: Any) -> tuple[Any, ...]:
@@ -155,7 +176,9 @@ def _number_type(name: str, value: Any) -> np.dtype[Any]:
     raise NotCompilableError(f"{name!r} makes {value!r}, which is not a number")
 
 
-def _frame(layout: Layout, fields: int, results: int, scalar: bool, several: bool) -> str:
+def _frame(
+    layout: Layout, fields: int, results: int, scalar: bool, several: bool, own: bool
+) -> str:
     """Write the functions that hide the layout from the drivers."""
     shift = int(layout.nullable)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
@@ -166,6 +189,10 @@ def _frame(layout: Layout, fields: int, results: int, scalar: bool, several: boo
     emitted = [
         f"outs[{k + shift}][i] = {f'result[{k}]' if several else 'result'}" for k in range(results)
     ]
+    lowered = "lower(x)" if own else "lower(x, rows)"
+    nothing = "; ".join(f"outs[{k + shift}][i] = np.nan" for k in range(results))
+    some = "; ".join(emitted)
+    found = f"if result is None: {nothing}" + f"\n{' ' * 16}else: {some}" if own else some
     lines = {
         False: f"""
             @inline
@@ -184,8 +211,8 @@ def _frame(layout: Layout, fields: int, results: int, scalar: bool, several: boo
 
             @inline
             def emit(outs, i, x, rows):
-                result = lower(x, rows)
-                {"; ".join(emitted)}
+                result = {lowered}
+                {found}
 
             @inline
             def emit_empty(outs, i):
@@ -215,10 +242,12 @@ def _frame(layout: Layout, fields: int, results: int, scalar: bool, several: boo
 
             @inline
             def emit(outs, i, p, rows):
-                outs[0][i] = p[0]
-                if p[0] > 0:
-                    result = lower(p[1], p[0])
-                    {"; ".join(emitted)}
+                x, rows = p[1], p[0]
+                outs[0][i] = rows
+                if rows == 0:
+                    return
+                result = {lowered}
+                {found}
 
             @inline
             def emit_empty(outs, i):

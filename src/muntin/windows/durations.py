@@ -49,6 +49,17 @@ def microseconds(duration: Any) -> int:
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
 
 
+def is_duration(size: Any) -> bool:
+    """Whether a window's size is a stretch of time and not a number of rows.
+
+    >>> is_duration("1 hour"), is_duration(3)
+    (True, False)
+    """
+    if type(size).__module__ == "numpy":
+        return bool(size.dtype.kind == "m")
+    return not isinstance(size, int)
+
+
 def _parsed(text: str) -> int:
     total, position = Fraction(0), 0
     lowered = text.lower()
