@@ -1,7 +1,51 @@
-"""Run the benchmarks: `python -m benchmarks`."""
+"""Run the benchmarks: `python -m benchmarks [--quick] [objects rolling kernels latency plots]`."""
+
+import argparse
+import sys
 
 from rich.console import Console
+from rich.progress import Progress
 
-from benchmarks import objects
+from benchmarks import kernels, latency, objects, plots, rolling
+from benchmarks.measure import FULL, QUICK, Finding, Scale, save
+from benchmarks.report import show
 
-objects.main(Console())
+MEASURED = {"rolling": rolling, "kernels": kernels, "latency": latency}
+DRAWN = {"objects": objects, "plots": plots}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", nargs="*", help=f"any of {', '.join([*DRAWN, *MEASURED])}")
+    parser.add_argument("--quick", action="store_true", help="1 M rows and fewer repeats")
+    arguments = parser.parse_args()
+    unknown = set(arguments.what) - {*MEASURED, *DRAWN}
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    what = arguments.what or [*MEASURED, *DRAWN]
+    console = Console() if sys.stdout.isatty() else Console(width=110)
+    scale = QUICK if arguments.quick else FULL
+    findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
+    if findings:
+        show(console, findings)
+    for name, module in DRAWN.items():
+        if name in what:
+            module.main(console, scale)
+
+
+def measured(console: Console, name: str, scale: Scale) -> list[Finding]:
+    """Run the jobs of one module behind a progress bar and keep their findings."""
+    findings: list[Finding] = []
+    with Progress(console=console, transient=True) as progress:
+        jobs = MEASURED[name].jobs(scale)
+        task = progress.add_task(name, total=len(jobs))
+        for label, job in jobs:
+            progress.update(task, description=f"{name}: {label}")
+            findings += job()
+            progress.advance(task)
+    console.print(f"raw results: {save(name, findings)}")
+    return findings
+
+
+if __name__ == "__main__":
+    main()

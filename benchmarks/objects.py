@@ -11,24 +11,29 @@ from rich.progress import track
 from rich.table import Table
 
 import muntin as mt
+from benchmarks.measure import Scale, save
 
 SIZES = (16, 1024, 16384)
 SLIDES = 20_000
 REPEATS = 3
 
 
-def main(console: Console) -> None:
+def main(console: Console, scale: Scale) -> None:
     table = Table("algorithm", *(f"n = {n}" for n in SIZES), title="microseconds per slide, Max")
     jobs = [(name, n) for name in mt.ALGORITHMS for n in SIZES]
     times = {}
     for name, n in track(jobs, description="sliding", console=console):
         algorithm = mt.ALGORITHMS[name]
         if not algorithm.missing(mt.Max()):
-            times[name, n] = microseconds_per_slide(algorithm, n)
+            times[name, n] = microseconds_per_slide(
+                algorithm, n, SLIDES // 5 if scale.quick else SLIDES
+            )
     for name in mt.ALGORITHMS:
         if (name, SIZES[0]) in times:
             table.add_row(name, *(cell(times, name, n) for n in SIZES))
     console.print(table)
+    rows = [{"algorithm": name, "n": n, "microseconds": us} for (name, n), us in times.items()]
+    console.print(f"raw results: {save('objects', rows)}")
     console.print("In brackets: how many times faster than Recalc in this run.")
 
 
@@ -56,8 +61,9 @@ def slide(window, values):
         window.query()
 
 
-def microseconds_per_slide(algorithm, n):
-    slides = SLIDES if algorithm is not mt.Recalc else max(50, 200_000 // n)
+def microseconds_per_slide(algorithm, n, slides):
+    if algorithm is mt.Recalc:
+        slides = max(50, 200_000 // n)
     values = stream(n, slides)
     window = filled(algorithm, n, values)
     for i, value in enumerate(values[n : n + 50]):

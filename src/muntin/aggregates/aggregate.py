@@ -25,13 +25,17 @@ class Kernel:
 
     No null comes in and no window is empty, so that nothing here needs an identity. A partial is a
     number or a flat tuple of numbers, the same for one value and for many. lower gets the number of
-    values beside the partial. `plain` is a faster combine that is right when there is no NaN.
+    values beside the partial. `plain` is a faster combine that is right when there is no NaN. `shifted`
+    is a faster form for values less some constant near them; its lower gives NaN where digits were lost.
+    `finish` names a NumPy function for all results at once.
     """
 
     lift: Callable[[Any], Partial]
     combine: Callable[[Partial, Partial], Partial]
     lower: Callable[..., Any]
     plain: Callable[[Partial, Partial], Partial] | None = None
+    shifted: "Kernel | None" = None
+    finish: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

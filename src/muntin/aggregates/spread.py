@@ -12,6 +12,8 @@ from typing import Any
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
 
 Moments = tuple[int, float, float]
+MOST_CANCELLED = 1e-4
+"""How small a difference of shifted squares may be before it is computed by Chan's update instead."""
 
 
 def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
@@ -25,7 +27,7 @@ def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     30.0
     """
-    return _spread("var", column, ddof, as_is)
+    return _spread("var", column, ddof, as_is, "")
 
 
 def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
@@ -39,17 +41,28 @@ def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     2.0
     """
-    return _spread("std", column, ddof, math.sqrt)
+    return _spread("std", column, ddof, math.sqrt, "sqrt")
 
 
 def _spread(
-    name: str, column: str | None, ddof: int, finish: Callable[[float], float]
+    name: str,
+    column: str | None,
+    ddof: int,
+    finish: Callable[[float], float],
+    finish_all: str,
 ) -> Aggregate:
     def lower(partial: Moments) -> float | None:
         return lower_values(partial, partial[0]) if partial[0] > ddof else None
 
     def lower_values(partial: Moments, n: int) -> float:
         return finish(partial[2] / (n - ddof)) if n > ddof else math.nan
+
+    def lower_shifted(partial: tuple[float, float], n: int) -> float:
+        total, squares = partial
+        m2 = squares - total * total * (1.0 / n)  # reciprocals stay the same from window to window
+        if m2 <= squares * MOST_CANCELLED or n <= ddof:
+            return math.nan
+        return m2 * (1.0 / (n - ddof))
 
     if ddof < 0:
         raise ValueError(f"{name}: ddof must be 0 or more, got {ddof}")
@@ -61,7 +74,12 @@ def _spread(
         lower=lower,
         commutative=True,
         columns=named(column),
-        kernel=Kernel(_single, _chan, lower_values),
+        kernel=Kernel(
+            _single_number,
+            _chan_of_values,
+            lower_values,
+            shifted=Kernel(_square, _add_squares, lower_shifted, finish=finish_all),
+        ),
     )
 
 
@@ -69,13 +87,27 @@ def _single(value: Any) -> Moments:
     return (1, float(value), 0.0)
 
 
+def _single_number(value: Any) -> tuple[float, float, float]:
+    return (1.0, float(value), 0.0)
+
+
+def _square(shifted: Any) -> tuple[float, float]:
+    return (shifted, shifted * shifted)
+
+
+def _add_squares(a: Any, b: Any) -> Any:
+    return (a[0] + b[0], a[1] + b[1])
+
+
 def _chan(a: Moments, b: Moments) -> Moments:
+    if a[0] == 0:
+        return b
+    return _chan_of_values(a, b) if b[0] else a
+
+
+def _chan_of_values(a: Any, b: Any) -> Any:
     na, mean_a, m2_a = a
     nb, mean_b, m2_b = b
-    if na == 0:
-        return b
-    if nb == 0:
-        return a
-    n = na + nb
+    share = nb / (na + nb)
     delta = mean_b - mean_a
-    return (n, mean_a + delta * (nb / n), m2_a + m2_b + delta * delta * (na * nb / n))
+    return (na + nb, mean_a + delta * share, m2_a + m2_b + delta * delta * (na * share))

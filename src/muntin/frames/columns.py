@@ -135,29 +135,33 @@ def _from_arrow(data: Any, name: str) -> Column:
 
 
 def write(kind: str, values: Array, missing: Any, index: Any = None, name: Any = None) -> Any:
-    """Return results in the kind that came in; `missing` selects those that are null."""
-    if isinstance(missing, slice):
-        mask = np.zeros(len(values), np.bool_)
-        mask[missing] = True
-    else:
-        mask = np.asarray(missing)
-    if values.dtype.kind == "O":
-        values[mask] = None
-    return _WRITERS[kind](values, mask, index, name)
+    """Return results in the kind that came in; `missing` (a slice or a mask) selects the null ones."""
+    none = missing.start >= missing.stop if isinstance(missing, slice) else not missing.any()
+    if not none and values.dtype.kind == "O":
+        values[missing] = None
+    return _WRITERS[kind](values, None if none else missing, index, name)
 
 
-def _write_numpy(values: Array, missing: Array, _index: Any, _name: Any) -> Array:
-    if values.dtype.kind in "iu" and missing.any():
-        values = _as_floats(values, missing)
-    if missing.any():
-        values[missing] = {"f": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT")}.get(
-            values.dtype.kind
-        )
+def _write_numpy(values: Array, missing: Any, _index: Any, _name: Any) -> Array:
+    if missing is not None:
+        values = _as_floats(values, missing) if values.dtype.kind in "iu" else values
+        nothing = {"f": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT")}
+        values[missing] = nothing.get(values.dtype.kind)
     return values
 
 
-def _as_floats(values: Array, missing: Array) -> Array:
-    largest = np.abs(values[~missing]).max(initial=0)
+def _mask(values: Array, missing: Any) -> Array:
+    mask = np.zeros(len(values), np.bool_)
+    mask[missing] = True
+    return mask
+
+
+def _largest(values: Array, missing: Any) -> int:
+    return int(np.abs(values[~_mask(values, missing)]).max(initial=0))
+
+
+def _as_floats(values: Array, missing: Any) -> Array:
+    largest = _largest(values, missing)
     if largest > EXACT_IN_FLOAT:
         raise ValueError(
             f"some windows have no result and {largest} is not exact as a float: give min_periods=1, or "
@@ -166,40 +170,34 @@ def _as_floats(values: Array, missing: Array) -> Array:
     return values.astype(np.float64)
 
 
-def _write_pandas(values: Array, missing: Array, index: Any, name: Any) -> Any:
+def _write_pandas(values: Array, missing: Any, index: Any, name: Any) -> Any:
     pandas = importlib.import_module("pandas")
-    if values.dtype.kind in "iu" and missing.any():
-        exact = np.abs(values[~missing]).max(initial=0) > EXACT_IN_FLOAT
-        if exact:
-            return pandas.Series(pandas.array(values, dtype="Int64"), index, name=name).mask(
-                missing
-            )
+    whole = missing is not None and values.dtype.kind in "iu"
+    if whole and _largest(values, missing) > EXACT_IN_FLOAT:
+        exact = pandas.Series(pandas.array(values, dtype="Int64"), index, name=name)
+        return exact.mask(_mask(values, missing))
     return pandas.Series(_write_numpy(values, missing, None, None), index, name=name)
 
 
-def _write_polars(values: Array, missing: Array, _index: Any, name: Any) -> Any:
+def _write_polars(values: Array, missing: Any, _index: Any, name: Any) -> Any:
     polars = importlib.import_module("polars")
     if values.dtype.kind == "O":
         return polars.Series(name or "", values.tolist(), strict=False)
     series = polars.Series(name or "", values)
-    if not missing.any():
+    if missing is None:
         return series
-    return (
-        polars.select(polars.when(polars.lit(polars.Series(~missing))).then(series))
-        .to_series()
-        .alias(name or "")
-    )
+    there = polars.lit(polars.Series(~_mask(values, missing)))
+    return polars.select(polars.when(there).then(series)).to_series().alias(name or "")
 
 
-def _write_arrow(values: Array, missing: Array, _index: Any, _name: Any) -> Any:
+def _write_arrow(values: Array, missing: Any, _index: Any, _name: Any) -> Any:
     pyarrow = importlib.import_module("pyarrow")
-    return pyarrow.array(
-        values.tolist() if values.dtype.kind == "O" else values,
-        mask=None if values.dtype.kind == "O" else missing,
-    )
+    if values.dtype.kind == "O":
+        return pyarrow.array(values.tolist())
+    return pyarrow.array(values, mask=None if missing is None else _mask(values, missing))
 
 
-_WRITERS: dict[str, Callable[[Array, Array, Any, Any], Any]] = {
+_WRITERS: dict[str, Callable[[Array, Any, Any, Any], Any]] = {
     "numpy": _write_numpy,
     "pandas": _write_pandas,
     "polars": _write_polars,

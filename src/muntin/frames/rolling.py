@@ -21,7 +21,7 @@ from muntin.kernels.ranks import roll_ranks
 from muntin.kernels.spans import CLOSED, Spans, row_spans, tick_spans, time_spans
 from muntin.windows import is_duration, microseconds
 
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+UNITS = {"s": 1_000_000, "ms": 1_000}
 SAME_TYPE = ("min", "max", "first", "last")
 
 
@@ -194,9 +194,11 @@ def _read(
         groups = groups[order]
         first = np.searchsorted(groups, groups)
         columns = tuple(column.take(order) for column in columns)
-    times = None
+    times, stamps = None, None
     if timed:
-        times, size = _times(_named(values, on), size, rows, order, groups)
+        stamps = read(_named(values, on), "on")
+        size = _scaled(size, stamps)
+        times = _times(stamps, size, rows, order, groups)
     length = _length(size, timed)
     least = min_periods if min_periods is not None else (1 if timed else length)
     if least < 0 or (not timed and least > length):
@@ -205,7 +207,8 @@ def _read(
         raise ValueError("every and by cannot be combined here; a Query has windows per key")
     step, ticks = 1, None
     if every is not None and timed:
-        ticks = _scaled(every, _named(values, on))
+        assert stamps is not None
+        ticks = _scaled(every, stamps)
         if ticks <= 0:
             raise ValueError(f"every must be a positive duration, got {every!r}")
     elif every is not None:
@@ -215,7 +218,7 @@ def _read(
     columns = tuple(columns)
     return Request(
         replace(aggregate, columns=()), columns, length, times, ticks, step, first, order, least, closed,
-        center, kind, label, name, _tick_type(_named(values, on)) if ticks else "int64",
+        center, kind, label, name, "int64" if stamps is None else _tick_type(stamps),
     )  # fmt: skip
 
 
@@ -282,32 +285,32 @@ def _unit(dtype: np.dtype[Any]) -> str:
     return np.datetime_data(dtype)[0] if dtype.kind in "mM" else ""
 
 
-def _tick_type(on: Any) -> str:
-    unit = _unit(read(on, "on").dtype)
+def _tick_type(stamps: Column) -> str:
+    unit = _unit(stamps.dtype)
     return f"datetime64[{'ns' if unit == 'ns' else 'us'}]" if unit else "int64"
 
 
-def _scaled(duration: Any, on: Any) -> int:
+def _scaled(duration: Any, stamps: Column) -> int:
     """Return a duration in the unit of the times (microseconds for coarse ones)."""
-    unit = _unit(read(on, "on").dtype)
     us = microseconds(duration)
-    return us * 1000 if unit == "ns" else us
+    return us * 1000 if _unit(stamps.dtype) == "ns" else us
 
 
 def _times(
-    on: Any, size: Any, rows: int, order: Array | None, groups: Array | None
-) -> tuple[Array, int]:
-    column = read(on, "on")
-    _same_length("on", len(column.values), rows)
-    if not column.is_numeric or column.values.dtype.kind == "f":
-        raise TypeError(f"times are datetimes or whole numbers, got {column.dtype}")
-    if column.valid is not None:
-        raise ValueError(f"the time of row {int(np.argmin(column.valid))} is null")
-    unit = _unit(column.dtype)
+    stamps: Column, size: int, rows: int, order: Array | None, groups: Array | None
+) -> Array:
+    """Return the rows' times as integers, which never fall."""
+    _same_length("on", len(stamps.values), rows)
+    if not stamps.is_numeric or stamps.values.dtype.kind == "f":
+        raise TypeError(f"times are datetimes or whole numbers, got {stamps.dtype}")
+    if stamps.valid is not None:
+        raise ValueError(f"the time of row {int(np.argmin(stamps.valid))} is null")
+    unit = _unit(stamps.dtype)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
-    times = column.values.astype(np.int64) * (UNITS.get(unit, 1) if unit else 1)
-    scaled = _scaled(size, on)
+    times = stamps.values if stamps.values.dtype == np.int64 else stamps.values.astype(np.int64)
+    if unit in ("s", "ms"):
+        times = times * UNITS[unit]
     if order is not None:
         times = times[order]
     falls = times[1:] < times[:-1]
@@ -321,8 +324,8 @@ def _times(
             "sort the rows by time"
         )
     if groups is not None:
-        times = _apart(times, groups, scaled)
-    return times, scaled
+        times = _apart(times, groups, size)
+    return times
 
 
 def _apart(times: Array, groups: Array, size: int) -> Array:

@@ -138,7 +138,7 @@ class _Ring:
     """A compiled window: slots, stamps and state of the algorithm's step functions."""
 
     def __init__(self, aggregate: Aggregate, algorithm: str, dtype: np.dtype[Any]) -> None:
-        self._kernels: Compiled = compiled(aggregate, Layout((dtype,), True, False, algorithm))
+        self._kernels: Compiled = compiled(aggregate, Layout((dtype,), True, steps=algorithm))
         self._pointers = POINTERS[algorithm]
         self._dtype = dtype
         self._slots, self._stamps = self._kernels.buffer(16), np.empty(16, np.int64)

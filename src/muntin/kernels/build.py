@@ -37,7 +37,6 @@ ENTRIES = (
     "roll_rows",
     "roll_spans",
     "roll_times",
-    "longest_span",
     "ring_rows",
     "ring_times",
     "ring_start",
@@ -56,11 +55,15 @@ class NotCompilableError(TypeError):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the rows are: the number types of the input columns, and whether rows may be null."""
+    """What the rows are: the number types of the input columns, and whether rows may be null.
+
+    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` an algorithm's own
+    step functions in place of the loops over whole arrays.
+    """
 
     columns: tuple[np.dtype[Any], ...]
     nullable: bool
-    plain: bool = False
+    form: str = ""
     steps: str = ""
 
 
@@ -88,12 +91,12 @@ class Compiled:
 @cache
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
-    kernel = kernel_of(aggregate)
+    kernel = kernel_of(aggregate, layout.form)
     own = aggregate.kernel is None
     fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)
     if own and aggregate.lower(aggregate.identity) is None:
         results = tuple(np.result_type(result, np.float64) for result in results)
-    combine = kernel.plain if layout.plain and kernel.plain is not None else kernel.combine
+    combine = kernel.plain if layout.form == "plain" and kernel.plain else kernel.combine
     functions: dict[str, Callable[..., Any]] = {
         "lift": kernel.lift,
         "merge": combine,
@@ -112,10 +115,11 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     return kernels if aggregate.kernel is not None else _tried(kernels, aggregate.name, layout)
 
 
-def kernel_of(aggregate: Aggregate) -> Kernel:
+def kernel_of(aggregate: Aggregate, form: str) -> Kernel:
     """Return the compilable form: declared, or a user's own functions taken as they are."""
     if aggregate.kernel is not None:
-        return aggregate.kernel
+        shifted = aggregate.kernel.shifted if form == "shifted" else None
+        return shifted or aggregate.kernel
     if aggregate.holistic or aggregate.encode is not None:
         raise NotCompilableError(f"{aggregate.name!r} works on objects, not on numbers")
     return Kernel(aggregate.lift, aggregate.combine, aggregate.lower)  # lower without a count
@@ -131,7 +135,7 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
         if layout.steps:
             kernels.module.ring_start(row)
         else:
-            buffers = (kernels.buffer(2), kernels.buffer(2))
+            buffers = [kernels.buffer(2) for _ in range(4)]
             kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *buffers)
     except NumbaError as error:
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
@@ -189,7 +193,7 @@ def _frame(
     emitted = [
         f"outs[{k + shift}][i] = {f'result[{k}]' if several else 'result'}" for k in range(results)
     ]
-    lowered = "lower(x)" if own else "lower(x, rows)"
+    lowered = "lower(x)" if own else "lower(x, np.int64(rows))"
     nothing = "; ".join(f"outs[{k + shift}][i] = np.nan" for k in range(results))
     some = "; ".join(emitted)
     found = f"if result is None: {nothing}" + f"\n{' ' * 16}else: {some}" if own else some

@@ -21,6 +21,7 @@ from muntin.kernels.spans import Array, Spans, time_spans
 
 U = np.uint64
 ROWS_PER_THREAD = 1 << 19
+SHIFTED_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def layout(self, plain: bool = False, steps: str = "") -> Layout:
+    def layout(self, form: str = "", steps: str = "") -> Layout:
         """Return what kernels need to know of the rows."""
         dtypes = tuple(column.dtype for column in self.columns)
-        return Layout(dtypes, self.valid is not None, plain, steps)
+        return Layout(dtypes, self.valid is not None, form, steps)
 
     def values(self) -> tuple[Array, ...]:
         """Return the arrays that kernels read."""
@@ -57,19 +58,60 @@ def _fewer(counts: Array) -> Callable[[int], Any]:
 
 def roll_rows(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Results:
     """Aggregate the last n rows, for every row."""
+    n = min(n, len(rows))
+    kernel = aggregate.kernel
+    if kernel is not None and kernel.shifted and rows.valid is None and n > 1:
+        results = _roll_shifted(aggregate, rows, n, threads)
+        if results is not None:
+            return results
     kernels = _kernels(aggregate, rows)
     outs, values, size = kernels.outputs(len(rows)), rows.values(), len(rows)
-    n = min(n, size)
 
     def segment(lo: int, hi: int) -> None:
-        front, back = kernels.buffer(n + 1), kernels.buffer(n + 1)
-        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), front, back)
+        suffixes = [kernels.buffer(n + 1) for _ in range(4)]
+        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *suffixes)
 
-    # Cuts at multiples of n: the chunks are the same for any number of threads, and so are the results.
+    _run(segment, _chunk_cuts(size, n, threads), threads)
+    return _ramp(outs, rows, n)
+
+
+def _chunk_cuts(size: int, n: int, parts: int) -> list[int]:
+    """Cut the rows at multiples of n: chunks, and so results, are the same for any number of parts."""
     chunks = max(1, size // n)
-    parts = min(threads, chunks)
-    cuts = [chunks * part // parts * n for part in range(parts)] + [size]
-    _run(segment, cuts)
+    parts = min(parts, chunks)
+    return [chunks * part // parts * n for part in range(parts)] + [size]
+
+
+def _roll_shifted(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Results | None:
+    """Run the shifted form, each block with a shift of its own; None if digits were lost somewhere."""
+    kernel = aggregate.kernel
+    assert kernel is not None
+    assert kernel.shifted is not None
+    shifted = kernel.shifted
+    kernels = compiled(aggregate, Layout((np.dtype(np.float64),), False, "shifted"))
+    (column,), size = rows.columns, len(rows)
+    outs = kernels.outputs(size)
+    lost: list[bool] = []
+
+    def block(lo: int, hi: int) -> None:
+        if lost:
+            return
+        start = max(0, lo - n)
+        near = column[start:hi] - float(np.mean(column[start : start + n]))
+        suffixes = [kernels.buffer(n + 1) for _ in range(4)]
+        results = (outs[0][start:hi],)
+        kernels.module.roll_rows((near,), results, U(n), U(lo - start), U(hi - start), *suffixes)
+        written = outs[0][max(lo, 1) : hi]
+        if np.isnan(np.min(written, initial=0.0)):
+            lost.append(True)
+        elif shifted.finish:
+            getattr(np, shifted.finish)(written, out=written)
+
+    parts = max(threads, size // max(8 * n, SHIFTED_BLOCK))
+    _run(block, _chunk_cuts(size, n, parts), threads)
+    if lost:
+        return None
+    outs[0][0] = kernel.lower(kernel.lift(column[0]), 1)
     return _ramp(outs, rows, n)
 
 
@@ -88,24 +130,16 @@ def roll_times(
     outs, values = kernels.outputs(len(rows)), rows.values()
     past = np.int64(closed in ("right", "neither"))
     now = np.int64(closed in ("right", "both"))
-    longest = int(kernels.module.longest_span(times, np.int64(size), past))
-    slots = _power_of_two(longest)
 
     def segment(lo: int, hi: int) -> None:
-        kernels.module.roll_times(
-            values,
-            outs,
-            times,
-            np.int64(size),
-            past,
-            now,
-            U(lo),
-            U(hi),
-            kernels.buffer(slots),
-            U(slots - 1),
-        )
+        slots = 1 << 12
+        window = (np.int64(size), past, now)
+        while lo < hi:
+            buffer = (kernels.buffer(slots), U(slots - 1))
+            lo = int(kernels.module.roll_times(values, outs, times, *window, U(lo), U(hi), *buffer))
+            slots *= 2
 
-    _run(segment, _even_cuts(len(rows), threads))
+    _run(segment, _even_cuts(len(rows), threads), threads)
     if rows.valid is not None:
         return Results(outs[1:], _fewer(outs[0]))
 
@@ -136,7 +170,7 @@ def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> 
             U(slots - 1),
         )
 
-    _run(segment, _even_cuts(len(spans.starts), threads))
+    _run(segment, _even_cuts(len(spans.starts), threads), threads)
     if rows.valid is None:
         return Results(outs, _fewer(spans.ends - spans.starts))
     return Results(outs[1:], _fewer(outs[0]))
@@ -176,7 +210,7 @@ def roll_objects(
 def _kernels(aggregate: Aggregate, rows: Rows) -> Compiled:
     kernel = aggregate.kernel
     plain = kernel is not None and kernel.plain is not None and not _has_nan(rows.columns[0])
-    return compiled(aggregate, rows.layout(plain=plain))
+    return compiled(aggregate, rows.layout("plain" if plain else ""))
 
 
 def _has_nan(column: Array) -> bool:
@@ -192,10 +226,11 @@ def _even_cuts(size: int, parts: int) -> list[int]:
     return [size * part // parts for part in range(parts)] + [size]
 
 
-def _run(segment: Callable[[int, int], None], cuts: list[int]) -> None:
+def _run(segment: Callable[[int, int], None], cuts: list[int], threads: int) -> None:
     segments = [(lo, hi) for lo, hi in pairwise(cuts) if lo < hi]
-    if len(segments) == 1:
-        segment(*segments[0])
+    if threads == 1:
+        for lo, hi in segments:
+            segment(lo, hi)
         return
     list(_pool().map(lambda bounds: segment(*bounds), segments))
 

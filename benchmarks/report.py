@@ -1,0 +1,62 @@
+"""One table of findings, with a bar for speed."""
+
+from itertools import groupby
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Finding
+
+BLOCKS = 14
+EIGHTHS = " ▏▎▍▌▋▊▉"
+NOTE = (
+    "its/ours: its time (or error) in multiples of muntin's on one thread. ours/its: the reverse, for "
+    "what muntin is to come near. The bar is speed, the fastest of a case full."
+)
+
+
+def show(console: Console, findings: list[Finding]) -> None:
+    """Print the findings and how many targets are met."""
+    table = Table("fig.", "", box=SIMPLE_HEAD, title="Issue 3, to be shown")
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("speed", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("target", no_wrap=True)
+    table.add_column("met", no_wrap=True)
+    for (figure, case), group in groupby(findings, key=lambda f: (f.figure, f.case)):
+        table.add_row(str(figure), f"[bold]{case}[/]")
+        for finding in group:
+            table.add_row(*cells(finding))
+    console.print(table)
+    asked = [finding for finding in findings if finding.met is not None]
+    console.print(NOTE)
+    console.print(f"{sum(bool(finding.met) for finding in asked)} of {len(asked)} targets met")
+
+
+def cells(finding: Finding) -> list[str]:
+    """Return one row of the table."""
+    value = "" if not finding.ratio else f"{finding.value:.3g} {finding.ratio}"
+    speed = "" if finding.speed is None else bar(finding.speed)
+    target = str(finding.target) if finding.target else ""
+    met = {None: "", True: "[green]yes[/]", False: "[bold red]no[/]"}[finding.met]
+    who = f"  [cyan]{finding.who}[/]" if finding.who == "muntin" else f"  {finding.who}"
+    return ["", who, number(finding), speed, value, target, met]
+
+
+def number(finding: Finding) -> str:
+    """Return the measured number with its unit."""
+    style = (
+        ".1e" if finding.unit == "relative error" else ",.1f" if finding.unit == "ms" else ",.0f"
+    )
+    return f"{finding.measured:{style}} {finding.unit}"
+
+
+def bar(share: float) -> str:
+    """Return blocks in proportion to a share of the fastest.
+
+    >>> bar(0.5)
+    '███████'
+    """
+    eighths = max(1, round(share * BLOCKS * 8))
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
