@@ -23,7 +23,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     what = arguments.what or [*MEASURED, *DRAWN]
-    console = Console() if sys.stdout.isatty() else Console(width=110)
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     scale = QUICK if arguments.quick else FULL
     findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
     if findings:

@@ -42,7 +42,7 @@ def worst_combines() -> Findings:
         worst = counter.worst["slide"]
         target = Target(6, at_most=True) if name == "DabaLite" else None
         yield Finding(
-            6, f"most combines in an operation, n = {N}", name, worst, "combines",
+            6, f"most combines of an operation, n = {N}", name, worst, "combines",
             value=worst, target=target,
         )  # fmt: skip
 
@@ -55,7 +55,7 @@ def worst_ticks(scale: Scale) -> Findings:
         for name, time in times.items():
             asked = name == "TwoStacksLite"
             yield Finding(
-                6, f"clock of an operation, {what}, n = {N}", name, time, "ticks",
+                6, f"operation by the clock, {what}, n = {N}", name, time, "ticks",
                 speed=min(times.values()) / time,
                 ratio="its/DabaLite" if asked else "",
                 value=time / times["DabaLite"] if asked else None,

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.measure import Finding
 
-BLOCKS = 14
+BLOCKS = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 NOTE = (
     "its/ours: its time (or error) in multiples of muntin's on one thread. ours/its: the reverse, for "
@@ -18,7 +18,8 @@ NOTE = (
 
 def show(console: Console, findings: list[Finding]) -> None:
     """Print the findings and how many targets are met."""
-    table = Table("fig.", "", box=SIMPLE_HEAD, title="Issue 3, to be shown")
+    table = Table("fig.", box=SIMPLE_HEAD, title="Issue 3, to be shown")
+    table.add_column("case and who", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("speed", no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
@@ -36,7 +37,7 @@ def show(console: Console, findings: list[Finding]) -> None:
 
 def cells(finding: Finding) -> list[str]:
     """Return one row of the table."""
-    value = "" if not finding.ratio else f"{finding.value:.3g} {finding.ratio}"
+    value = "" if not finding.ratio else f"{short(finding.value)} {finding.ratio}"
     speed = "" if finding.speed is None else bar(finding.speed)
     target = str(finding.target) if finding.target else ""
     met = {None: "", True: "[green]yes[/]", False: "[bold red]no[/]"}[finding.met]
@@ -46,17 +47,24 @@ def cells(finding: Finding) -> list[str]:
 
 def number(finding: Finding) -> str:
     """Return the measured number with its unit."""
-    style = (
-        ".1e" if finding.unit == "relative error" else ",.1f" if finding.unit == "ms" else ",.0f"
-    )
+    style = ".1e" if finding.unit == "error" else ",.1f" if finding.unit == "ms" else ",.0f"
     return f"{finding.measured:{style}} {finding.unit}"
+
+
+def short(value: float) -> str:
+    """Return three digits of a ratio, more if it is large.
+
+    >>> short(1.234), short(1234.5), short(5e10)
+    ('1.23', '1,234', '5e+10')
+    """
+    return f"{value:,.0f}" if 100 <= value < 1e6 else f"{value:.3g}"
 
 
 def bar(share: float) -> str:
     """Return blocks in proportion to a share of the fastest.
 
     >>> bar(0.5)
-    '███████'
+    '██████'
     """
     eighths = max(1, round(share * BLOCKS * 8))
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()

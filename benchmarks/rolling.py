@@ -76,7 +76,7 @@ def compare(comparison: Comparison, data: Data, n: int, scale: Scale) -> Finding
         check_same(case, peer.name, result[:few], theirs, n - 1 if peer.skip_ramp else 0)
         calls[peer.name] = lambda peer=peer, part=part: peer.run(part, n)
         factors[peer.name] = rows / few
-        labels[peer.name] = peer.name if few == rows else f"{peer.name} ({few} rows, scaled)"
+        labels[peer.name] = peer.name if few == rows else f"{peer.name} on {few} rows, scaled"
     times = best_times(calls, scale)
     times = {who: seconds * factors.get(who, 1.0) for who, seconds in times.items()}
     targets = dict.fromkeys((name for name, size in comparison.beaten if size == n), AHEAD)
@@ -130,7 +130,7 @@ def accuracy(n: int) -> Findings:
         for who, error in errors.items():
             target = AHEAD if who in ("bottleneck", "pandas") else None
             ratio, value = ("", None) if who == OURS else ("its/ours", error / errors[OURS])
-            yield Finding(2, case, who, error, "relative error", None, ratio, value, target)
+            yield Finding(2, case, who, error, "error", None, ratio, value, target)
 
 
 def largest_error(result: Any, ends: np.ndarray, truth: np.ndarray) -> float:
@@ -202,7 +202,7 @@ def own(n: int, scale: Scale) -> Findings:
     rng = np.random.default_rng(n)
     price, volume = rng.normal(100, 1, scale.rows), rng.uniform(1, 9, scale.rows)
     nulls = np.ma.masked_array(price, rng.random(scale.rows) < 0.1)
-    case = f"weighted mean of (price, volume), n = {n}"
+    case = f"own weighted mean, n = {n}"
     calls = {
         OURS: lambda: _rolling((price, volume), n, WEIGHTED_MEAN),
         VAR: lambda: _rolling(price, n, BUILT_IN[VAR]),
@@ -220,7 +220,7 @@ def own(n: int, scale: Scale) -> Findings:
         times[APPLY] *= scale.rows / few
     near = Target(1.5, at_most=True)
     targets = {VAR: near, NULLS: near, APPLY: Target(100)}
-    yield from against(5, case, times, targets, {APPLY: f"{APPLY} ({few} rows, scaled)"})
+    yield from against(5, case, times, targets, {APPLY: f"{APPLY} on {few} rows, scaled"})
 
 
 def _rolling(values: Any, n: int, aggregate: mt.Aggregate) -> Any:

@@ -240,6 +240,29 @@ def test_threads_do_not_change_results(name, threads):
     assert np.allclose(mt.rolling(values, 50, NUMERIC[name], on=times, threads=threads), one)
 
 
+@pytest.mark.parametrize("n", [2, 30, 1000])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_spread_is_accurate_far_from_zero(name, n):
+    noise = np.random.default_rng(5).normal(size=100_000)
+    ours = mt.rolling(1e9 + noise, n, NUMERIC[name])
+    exact = 1e9 + noise - 1e9  # what the doubles hold, without the offset
+    for i in range(n, len(noise), 997):
+        window = exact[i + 1 - n : i + 1].astype(np.longdouble)
+        ddof = 1 if name == "var" else 0
+        expected = np.var(window, ddof=ddof) if name == "var" else np.std(window, ddof=ddof)
+        assert ours[i] == pytest.approx(float(expected), rel=1e-9, abs=1e-9)
+
+
+def test_spread_survives_outliers_and_constant_stretches():
+    values = np.random.default_rng(6).normal(size=5000)
+    values[::700] = 1e15
+    values[3000:3200] = 7.0
+    ours = mt.rolling(values, 50, mt.Var())
+    for i in range(50, 5000, 13):
+        window = values[i - 49 : i + 1]
+        assert ours[i] == pytest.approx(np.var(window, ddof=1), rel=1e-6, abs=1e-9)
+
+
 def test_a_users_own_aggregate_is_compiled():
     prices, volumes = np.array([10.0, 20.0, 40.0]), np.array([1.0, 3.0, 1.0])
     plan = mt.rolling_plan((prices, volumes), 2, weighted_mean())

@@ -137,7 +137,14 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
         else:
             buffers = [kernels.buffer(2) for _ in range(4)]
             kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *buffers)
-    except NumbaError as error:
+    except (
+        NumbaError,
+        ArithmeticError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise NotCompilableError(f"{name!r} is not understood by Numba: {reason}") from error
     return kernels

@@ -74,7 +74,7 @@ def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
         tree = ast.parse(source).body[0]
     except (OSError, TypeError, SyntaxError) as error:
         raise NoSourceError(f"the source of {function!r} is not to be had: {error}") from error
-    if not isinstance(tree, ast.FunctionDef):
+    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__:
         raise NoSourceError(f"{function!r} is not defined with def")
     return tree
 

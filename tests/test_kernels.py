@@ -1,0 +1,178 @@
+"""Generated kernels: cached across processes, and of the same source as the interpreted form."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import muntin as mt
+from muntin.kernels.build import Layout, NotCompilableError, compiled
+from muntin.kernels.cache import folder, load_module
+from muntin.kernels.generate import NoSourceError, Writer
+from muntin.kernels.latency import ticks
+from tests.counting import counted
+
+ROLL = """
+import numpy as np, muntin as mt
+from muntin.kernels.build import Layout, compiled
+x = np.arange(50.0)
+print(mt.rolling(x, 7, mt.Max(), min_periods=1, algorithm={algorithm!r}).sum())
+kernels = compiled(mt.Max(), Layout((x.dtype,), False, {form!r}, {steps!r}))
+entry = kernels.module.{entry}
+print(kernels.cached, sum(entry.stats.cache_hits.values()) if hasattr(entry, "stats") else None)
+"""
+CASES = {
+    "auto": {"algorithm": "auto", "form": "plain", "steps": "", "entry": "roll_rows"},
+    "DabaLite": {"algorithm": "DabaLite", "form": "", "steps": "DabaLite", "entry": "ring_rows"},
+}
+
+
+def run(case, cache, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", ROLL.format(**CASES[case])],
+        env={**os.environ, "MUNTIN_CACHE_DIR": str(cache), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_second_process_finds_the_machine_code(case, tmp_path):
+    assert run(case, tmp_path)[:2] == ["1225.0", "True 0"]
+    assert run(case, tmp_path)[:2] == ["1225.0", "True 1"]
+
+
+def test_many_processes_may_start_at_once(tmp_path):
+    command = [sys.executable, "-W", "error", "-c", ROLL.format(**CASES["auto"])]
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for process in processes:
+        output, _ = process.communicate()
+        assert process.returncode == 0
+        assert output.startswith("1225.0")
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert run("auto", blocked / "cache")[:2] == ["1225.0", "False 0"]
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    assert run("auto", closed)[0] == "1225.0"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_source_runs_interpreted(case, tmp_path):
+    assert run(case, tmp_path, NUMBA_DISABLE_JIT="1")[0] == "1225.0"
+
+
+def test_the_folder_follows_the_platform_or_the_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv("MUNTIN_CACHE_DIR", str(tmp_path))
+    assert folder() == tmp_path
+    monkeypatch.delenv("MUNTIN_CACHE_DIR")
+    assert "muntin" in str(folder())
+
+
+def test_a_module_is_loaded_once():
+    text = "from numba import njit\nANSWER = 42\n"
+    assert load_module(text) is load_module(text)
+    assert load_module(text).ANSWER == 42
+
+
+def scale(value):
+    return FACTOR * value
+
+
+FACTOR = 2.5
+TABLE = {"no": "literal"}
+
+
+def uses_a_table(value):
+    return TABLE[value]
+
+
+def test_functions_are_written_out_with_what_they_refer_to():
+    def shifted(value):
+        return scale(value) + offset
+
+    offset = 1
+    writer = Writer()
+    writer.write(shifted, "lift")
+    text = writer.text()
+    assert "2.5 * value" in text
+    assert "+ 1" in text
+    namespace = {"inline": lambda function: function}
+    exec(text, namespace)
+    assert namespace["lift"](4) == 11.0
+
+
+@pytest.mark.parametrize("function", [uses_a_table, lambda value: value, len])
+def test_what_cannot_be_written_out_says_so(function):
+    with pytest.raises(NoSourceError):
+        Writer().write(function, "lift")
+
+
+def exponential():
+    """An exponentially weighted sum: a user's own aggregate in functions with a source."""
+    return mt.Aggregate("ewm", (0, 0.0), _lift_ewm, _combine_ewm, _lower_ewm)
+
+
+def _lift_ewm(value):
+    return (1, value)
+
+
+def _combine_ewm(a, b):
+    return (a[0] + b[0], a[1] * 0.5 ** b[0] + b[1])
+
+
+def _lower_ewm(partial):
+    return partial[1]
+
+
+def test_own_functions_are_compiled_and_cached_and_own_lambdas_compiled():
+    layout = Layout((np.dtype(np.float64),), nullable=False)
+    assert compiled(exponential(), layout).cached
+    unnamed = mt.Aggregate("twice", 0.0, lift=lambda v: 2.0 * v, combine=lambda a, b: a + b)
+    assert not compiled(unnamed, layout).cached
+    values = np.arange(10.0)
+    assert mt.rolling(values, 3, unnamed)[2:].tolist() == [2 * (3 * i - 3) for i in range(2, 10)]
+    folded = mt.rolling(values, 3, exponential())[2:]
+    assert folded.tolist() == [v + (v - 1) / 2 + (v - 2) / 4 for v in values[2:]]
+
+
+def test_what_numba_refuses_says_why():
+    strange = mt.Aggregate("strange", 0.0, lift=lambda v: float(str(v)), combine=lambda a, b: a + b)
+    with pytest.raises(NotCompilableError, match="strange"):
+        compiled(strange, Layout((np.dtype(np.float64),), nullable=False))
+
+
+@pytest.mark.parametrize(("algorithm", "bound"), [(mt.DabaLite, 6), (mt.TwoStacksLite, None)])
+def test_the_worst_case_by_counted_combines(algorithm, bound):
+    n = 1 << 14
+    aggregate, counter = counted(mt.Max())
+    window = algorithm(aggregate)
+    window.bulk_insert(range(n))
+    worst = 0
+    for value in range(2 * n):
+        before = counter.combines
+        window.evict()
+        window.insert(value)
+        window.query()
+        worst = max(worst, counter.combines - before)
+    assert worst <= bound if bound else worst >= n
+
+
+@pytest.mark.parametrize("algorithm", ["DabaLite", "TwoStacksLite"])
+def test_the_clock_in_the_loop_sees_every_row(algorithm):
+    spent = ticks(algorithm, mt.Max(), np.random.default_rng(0).random(1000), 100)
+    assert spent.shape == (1000,)
+    assert (spent > 0).all()
