@@ -26,8 +26,9 @@ import muntin.frames.rolling
 
 def run(name, window):
     x = np.arange(100.0)
+    values = (x, x) if name in ("ArgMin", "ArgMax") else x
     options = {"on": np.arange(100)} if window == "times" else {}
-    mt.rolling(x, 3, mt.AGGREGATES[name](), min_periods=1, threads=1, **options)
+    mt.rolling(values, 3, mt.AGGREGATES[name](), min_periods=1, threads=1, **options)
 
 name, window, state = sys.argv[1:]
 first = "Last" if name != "Last" else "First"
@@ -77,5 +78,5 @@ def run(folder: str, name: str, window: str, state: str) -> float:
     """Run the program in a process with this cache folder and return the seconds it printed."""
     command = [sys.executable, "-c", PROGRAM, name, window, state]
     environment = {**os.environ, "MUNTIN_CACHE_DIR": folder}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return float(done.stdout)

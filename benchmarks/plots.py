@@ -34,6 +34,9 @@ COLOURS = {
     "Polars": "#7a7a7a",
     "pandas": "#ababab",
 }
+TICKS = (25, 50, 100, 200, 400, 800)
+SHARES = {1: "all", 1e-1: "1 in 10", 1e-2: "1 in 100", 1e-3: "1 in 1,000", 1e-4: "1 in 10,000"}
+RAISED = {"TwoStacksLite": 8, "DabaLite": -40}
 MARKS = dict(zip(COLOURS, "osDv^x", strict=True))
 
 
@@ -91,6 +94,8 @@ def draw_throughput(points: list[dict[str, Any]], rows: int) -> Path:
             title=f"rolling {aggregate}", xlabel="window of n rows", xscale="log", yscale="log"
         )
         panel.set_xscale("log", base=2)
+        panel.set_yticks(TICKS, [str(tick) for tick in TICKS])
+        panel.minorticks_off()
         panel.grid(alpha=0.25)
     panels[0].set_ylabel("million rows per second")
     figure.legend(
@@ -108,15 +113,17 @@ def draw_latency(scale: Scale) -> Path:
         share = np.arange(1, len(spent) + 1) / len(spent)
         panel.plot(share, spent, color=COLOURS[name], linewidth=2, drawstyle="steps-post")
         panel.annotate(
-            f"{name}: worst {spent[0]:,} ticks", (share[0], spent[0]), xytext=(-8, 8),
+            f"{name}: worst {spent[0]:,} ticks", (share[0], spent[0]), xytext=(-8, RAISED[name]),
             textcoords="offset points", ha="right", color=COLOURS[name], weight="bold",
         )  # fmt: skip
     panel.set(
-        xscale="log", yscale="log", xlim=(1, share[0] / 1.5), ylim=(10, None),
-        xlabel="share of operations that take at least as long",
+        xscale="log", yscale="log", xlim=(1, share[0] / 1.5), ylim=(10, 3e5),
+        xlabel="share of operations that take as long or longer",
         ylabel="clock ticks of evict + insert + query",
         title=f"Latency of Max, n = {latency.N}: the slowest operations are on the right",
     )  # fmt: skip
+    panel.set_xticks(list(SHARES), list(SHARES.values()))
+    panel.minorticks_off()
     panel.grid(alpha=0.25)
     return written(figure, "latency")
 

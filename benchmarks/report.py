@@ -10,6 +10,7 @@ from benchmarks.measure import Finding
 
 BLOCKS = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
+JUSTIFIED = {"measured": "right", "ratio": "right"}
 NOTE = (
     "its/ours: its time (or error) in multiples of muntin's on one thread. ours/its: the reverse, for "
     "what muntin is to come near. The bar is speed, the fastest of a case full."
@@ -18,15 +19,11 @@ NOTE = (
 
 def show(console: Console, findings: list[Finding]) -> None:
     """Print the findings and how many targets are met."""
-    table = Table("fig.", box=SIMPLE_HEAD, title="Issue 3, to be shown")
-    table.add_column("case and who", no_wrap=True)
-    table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("speed", no_wrap=True)
-    table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column("target", no_wrap=True)
-    table.add_column("met", no_wrap=True)
-    for (figure, case), group in groupby(findings, key=lambda f: (f.figure, f.case)):
-        table.add_row(str(figure), f"[bold]{case}[/]")
+    table = Table(box=SIMPLE_HEAD, title="Issue 3, to be shown")
+    for heading in ("fig.", "case and who", "measured", "speed", "ratio", "target", "met"):
+        table.add_column(heading, no_wrap=True, justify=JUSTIFIED.get(heading, "left"))
+    for case, group in groupby(findings, key=lambda finding: finding.case):
+        table.add_row("", f"[bold]{case}[/]")
         for finding in group:
             table.add_row(*cells(finding))
     console.print(table)
@@ -42,7 +39,7 @@ def cells(finding: Finding) -> list[str]:
     target = str(finding.target) if finding.target else ""
     met = {None: "", True: "[green]yes[/]", False: "[bold red]no[/]"}[finding.met]
     who = f"  [cyan]{finding.who}[/]" if finding.who == "muntin" else f"  {finding.who}"
-    return ["", who, number(finding), speed, value, target, met]
+    return [str(finding.figure), who, number(finding), speed, value, target, met]
 
 
 def number(finding: Finding) -> str:

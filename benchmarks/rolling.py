@@ -18,7 +18,7 @@ from benchmarks.measure import SIZES, Finding, Findings, Scale, Target, best_tim
 from benchmarks.peers import COMPARISONS, Comparison, Data
 
 OURS, TWO, COPY, FRESH = "muntin", "muntin, 2 threads", "np.copyto", "np.copyto, new memory"
-VAR, NULLS, APPLY = "muntin Var", "muntin Mean with nulls", "pandas rolling.apply"
+VAR, NULLS, APPLY = "muntin Var", "muntin Mean with nulls", "pandas apply"
 # Those that a ratio above 1 says we are slower than.
 NEAR = (COPY, FRESH, TWO, VAR, NULLS)
 AHEAD = Target(1)

@@ -14,7 +14,8 @@ from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregators import ALGORITHMS, Aggregator
 from muntin.frames.columns import Array, Column, kind_of, read, write
-from muntin.kernels.build import STEPS, Compiled, Layout, NotCompilableError, compiled
+from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
+from muntin.kernels.layout import Layout
 from muntin.windows import is_duration, microseconds
 
 U = np.uint64

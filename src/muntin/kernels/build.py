@@ -8,7 +8,6 @@ NotCompilableError that says why, and the caller runs the interpreted form.
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels import drivers, ring_drivers
 from muntin.kernels.cache import load_module, memory_module
 from muntin.kernels.generate import NoSourceError, Writer, function_tree
+from muntin.kernels.layout import Layout, Shape, accessors
 
 HEAD = """
 import numpy as np
@@ -51,20 +51,6 @@ U = np.uint64
 
 class NotCompilableError(TypeError):
     """The aggregate cannot be compiled for these columns; the message says why."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the rows are: the number types of the input columns, and whether rows may be null.
-
-    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` an algorithm's own
-    step functions in place of the loops over whole arrays.
-    """
-
-    columns: tuple[np.dtype[Any], ...]
-    nullable: bool
-    form: str = ""
-    steps: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +88,8 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
         "merge": combine,
         "lower": kernel.lower,
     }
-    frame = _frame(layout, len(fields), len(results), scalar, several, own)
+    shape = Shape(len(fields), len(results), scalar, several, own)
+    frame = accessors(layout, shape)
     body = _steps(layout.steps) + loops(ring_drivers) if layout.steps else loops(drivers)
     try:
         writer = Writer()
@@ -185,87 +172,6 @@ def _number_type(name: str, value: Any) -> np.dtype[Any]:
     if isinstance(value, float):
         return np.dtype(np.float64)
     raise NotCompilableError(f"{name!r} makes {value!r}, which is not a number")
-
-
-def _frame(
-    layout: Layout, fields: int, results: int, scalar: bool, several: bool, own: bool
-) -> str:
-    """Write the functions that hide the layout from the drivers."""
-    shift = int(layout.nullable)
-    columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
-    lifted = f"lift(({columns}))" if len(layout.columns) > 1 else f"lift({columns})"
-    parts = ", ".join(f"q[{k + shift}][i]" for k in range(fields))
-    loaded = parts if scalar else f"({parts},)"
-    stored = [f"q[{k + shift}][i] = {'x' if scalar else f'x[{k}]'}" for k in range(fields)]
-    emitted = [
-        f"outs[{k + shift}][i] = {f'result[{k}]' if several else 'result'}" for k in range(results)
-    ]
-    lowered = "lower(x)" if own else "lower(x, np.int64(rows))"
-    nothing = "; ".join(f"outs[{k + shift}][i] = np.nan" for k in range(results))
-    some = "; ".join(emitted)
-    found = f"if result is None: {nothing}" + f"\n{' ' * 16}else: {some}" if own else some
-    lines = {
-        False: f"""
-            @inline
-            def lift_at(values, i):
-                return {lifted}
-
-            combine = merge
-
-            @inline
-            def load(q, i):
-                return {loaded}
-
-            @inline
-            def store(q, i, x):
-                {"; ".join(stored)}
-
-            @inline
-            def emit(outs, i, x, rows):
-                result = {lowered}
-                {found}
-
-            @inline
-            def emit_empty(outs, i):
-                pass
-            """,
-        True: f"""
-            @inline
-            def lift_at(values, i):
-                return (np.int64(values[{len(layout.columns)}][i]), {lifted})
-
-            @inline
-            def combine(a, b):
-                if a[0] == 0:
-                    return b
-                if b[0] == 0:
-                    return a
-                return (a[0] + b[0], merge(a[1], b[1]))
-
-            @inline
-            def load(q, i):
-                return (q[0][i], {loaded})
-
-            @inline
-            def store(q, i, p):
-                x = p[1]
-                q[0][i] = p[0]; {"; ".join(stored)}
-
-            @inline
-            def emit(outs, i, p, rows):
-                x, rows = p[1], p[0]
-                outs[0][i] = rows
-                if rows == 0:
-                    return
-                result = {lowered}
-                {found}
-
-            @inline
-            def emit_empty(outs, i):
-                outs[0][i] = 0
-            """,
-    }
-    return textwrap.dedent(lines[layout.nullable])
 
 
 @cache

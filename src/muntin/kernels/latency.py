@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.kernels.build import Layout, compiled
+from muntin.kernels.build import compiled
+from muntin.kernels.layout import Layout
 
 U = np.uint64
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators import ALGORITHMS, TwoStacksLite
-from muntin.kernels.build import Compiled, Layout, NotCompilableError, compiled
+from muntin.kernels.build import Compiled, NotCompilableError, compiled
+from muntin.kernels.layout import Layout
 from muntin.kernels.spans import Array, Spans, time_spans
 
 U = np.uint64
@@ -107,7 +108,7 @@ def _roll_shifted(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Res
         elif shifted.finish:
             getattr(np, shifted.finish)(written, out=written)
 
-    parts = max(threads, size // max(8 * n, SHIFTED_BLOCK))
+    parts = max(1, size // max(8 * n, SHIFTED_BLOCK))  # whatever the threads: results are the same
     _run(block, _chunk_cuts(size, n, parts), threads)
     if lost:
         return None

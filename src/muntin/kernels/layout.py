@@ -1,0 +1,123 @@
+"""What rows and partials are made of, and the few functions that hide it from the loops.
+
+A partial is kept in a tuple of arrays, one per field. With nulls it carries the number of its values
+in a field before the others, and a null row is a partial of zero values: nothing needs an identity.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the rows are: the number types of the input columns, and whether rows may be null.
+
+    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` an algorithm's own
+    step functions in place of the loops over whole arrays.
+    """
+
+    columns: tuple[np.dtype[Any], ...]
+    nullable: bool
+    form: str = ""
+    steps: str = ""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an aggregate makes: fields of a partial, results of a window, and whether each is bare.
+
+    `own` marks a user's aggregate, whose lower takes no count and may return None.
+    """
+
+    fields: int
+    results: int
+    scalar: bool
+    several: bool
+    own: bool
+
+
+DENSE = """
+@inline
+def lift_at(values, i):
+    return {lifted}
+
+combine = merge
+
+@inline
+def load(q, i):
+    return {loaded}
+
+@inline
+def store(q, i, x):
+    {stored}
+
+@inline
+def emit(outs, i, x, rows):
+    {emitted}
+
+@inline
+def emit_empty(outs, i):
+    pass
+"""
+NULLABLE = """
+@inline
+def lift_at(values, i):
+    return (np.int64(values[{valid}][i]), {lifted})
+
+@inline
+def combine(a, b):
+    if a[0] == 0:
+        return b
+    if b[0] == 0:
+        return a
+    return (a[0] + b[0], merge(a[1], b[1]))
+
+@inline
+def load(q, i):
+    return (q[0][i], {loaded})
+
+@inline
+def store(q, i, p):
+    x = p[1]
+    q[0][i] = p[0]
+    {stored}
+
+@inline
+def emit(outs, i, p, rows):
+    x, rows = p[1], p[0]
+    outs[0][i] = rows
+    if rows == 0:
+        return
+    {emitted}
+
+@inline
+def emit_empty(outs, i):
+    outs[0][i] = 0
+"""
+
+
+def accessors(layout: Layout, shape: Shape) -> str:
+    """Write lift_at, combine, load, store and emit for a layout."""
+    template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
+    columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
+    fields = [f"q[{k + shift}][i]" for k in range(shape.fields)]
+    parts = ["x" if shape.scalar else f"x[{k}]" for k in range(shape.fields)]
+    return template.format(
+        lifted=f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))",
+        valid=len(layout.columns),
+        loaded=fields[0] if shape.scalar else f"({', '.join(fields)},)",
+        stored="; ".join(f"{field} = {part}" for field, part in zip(fields, parts, strict=True)),
+        emitted=_emitted(shape, shift),
+    )
+
+
+def _emitted(shape: Shape, shift: int) -> str:
+    outs = [f"outs[{k + shift}][i]" for k in range(shape.results)]
+    parts = [f"result[{k}]" if shape.several else "result" for k in range(shape.results)]
+    some = "; ".join(f"{out} = {part}" for out, part in zip(outs, parts, strict=True))
+    if not shape.own:
+        return f"result = lower(x, np.int64(rows)); {some}"
+    none = "; ".join(f"{out} = np.nan" for out in outs)
+    return f"result = lower(x)\n    if result is None: {none}\n    else: {some}"
