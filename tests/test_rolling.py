@@ -105,8 +105,10 @@ def test_time_windows_equal_their_definition(name, closed, center, rows, n):
         where = np.nonzero(inside)[0]
         spans.append((where[0], where[-1] + 1) if len(where) else (0, 0))
     aggregate = NUMERIC[name]
-    results = mt.rolling(np.array(values), n, aggregate, on=times, closed=closed, center=center)
-    same(results, defined(aggregate, values, spans, 1))
+    expected = defined(aggregate, values, spans, 1)
+    for algorithm in ALGORITHMS:
+        options = {"closed": closed, "center": center, "algorithm": algorithm}
+        same(mt.rolling(np.array(values), n, aggregate, on=times, **options), expected)
 
 
 @pytest.mark.parametrize("window", [3, "4s"])

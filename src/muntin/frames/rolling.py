@@ -119,7 +119,8 @@ def _plan(request: Request, algorithm: str, threads: int | None) -> Plan:
     why = _why_interpreted(request, numeric)
     if why:
         return Plan("TwoStacksLite" if algorithm == "auto" else algorithm, False, why, 1)
-    if algorithm in STEPS and request.is_simple and request.times is None and request.step == 1:
+    open_right = request.times is not None and request.closed in ("left", "neither")
+    if algorithm in STEPS and request.is_simple and request.step == 1 and not open_right:
         return Plan(algorithm, True, "asked for", 1)
     if algorithm not in ("auto", "Sba"):
         return Plan(algorithm, False, f"{algorithm} has no compiled loop for this window", 1)
@@ -176,14 +177,15 @@ def _answer(request: Request, plan: Plan) -> Any:
 
 def _over_rows_or_times(request: Request, plan: Plan) -> tuple[Array, Any]:
     aggregate, rows = request.aggregate, request.rows()
-    if plan.algorithm in STEPS:
-        results = kernels.roll_ring(aggregate, rows, request.size, plan.algorithm)
-    elif request.times is None:
-        results = kernels.roll_rows(aggregate, rows, request.size, plan.threads)
+    times, size, closed = request.times, request.size, request.closed
+    if times is None and plan.algorithm in STEPS:
+        results = kernels.roll_ring(aggregate, rows, size, plan.algorithm)
+    elif times is None:
+        results = kernels.roll_rows(aggregate, rows, size, plan.threads)
+    elif plan.algorithm in STEPS:
+        results = kernels.roll_ring_times(aggregate, rows, times, size, closed, plan.algorithm)
     else:
-        results = kernels.roll_times(
-            aggregate, rows, request.times, request.size, request.closed, plan.threads
-        )
+        results = kernels.roll_times(aggregate, rows, times, size, closed, plan.threads)
     return _shaped(request, results)
 
 

@@ -189,6 +189,24 @@ def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Resul
     return _ramp(outs, rows, n)
 
 
+def roll_ring_times(
+    aggregate: Aggregate, rows: Rows, times: Array, size: int, closed: str, algorithm: str
+) -> Results:
+    """Aggregate the last `size` of time, closed on the right, with an algorithm's step functions."""
+    kernels = compiled(aggregate, rows.layout(steps=algorithm))
+    outs, values = kernels.outputs(len(rows)), rows.values()
+    spans = time_spans(times, size, closed, center=False)
+    slots = _power_of_two(spans.longest())
+    window = (np.int64(size), np.int64(closed == "right"), U(0), U(len(rows)))
+    ring = (kernels.buffer(slots), np.empty(slots, np.int64), U(slots - 1))
+    kernels.module.ring_times(
+        values, outs, times, *window, *ring, kernels.module.ring_start(values)
+    )
+    if rows.valid is None:
+        return Results(outs, _fewer(spans.ends - spans.starts))
+    return Results(outs[1:], _fewer(outs[0]))
+
+
 def roll_objects(
     aggregate: Aggregate, inputs: list[Any], spans: Spans, algorithm: str = TwoStacksLite.__name__
 ) -> list[Any]:
