@@ -68,6 +68,8 @@ def compare(comparison: Comparison, data: Data, n: int, scale: Scale) -> Finding
         calls[FRESH] = data.array.copy
         calls[TWO] = lambda: comparison.ours(data, n, threads=2)
     result = comparison.ours(data, n)
+    if TWO in calls:
+        check_same(case, TWO, result, calls[TWO]())
     factors, labels = {}, {}
     for peer in comparison.peers():
         part = Data(data.array[: peer.most_rows]) if peer.most_rows else data
