@@ -38,7 +38,7 @@ QUICK = Scale(1_000_000, 200_000, 0.3, quick=True)
 
 @dataclass(frozen=True)
 class Target:
-    """What the issue asks of a ratio."""
+    """What is asked of a ratio."""
 
     limit: float
     at_most: bool = False
@@ -53,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the table: a figure of the issue, what was measured of whom, and what was asked.
+    """One row of the table: a figure, what was measured of whom, and what was asked.
 
     `speed` is the share of the fastest in the same case, for the bar; `ratio` says what the value is, if
     it is not the measured number itself.

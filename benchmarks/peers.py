@@ -57,7 +57,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An aggregate, its names elsewhere, and the peers and sizes that the issue wants `beaten`."""
+    """An aggregate, its names elsewhere, and the peers and sizes that must be `beaten`."""
 
     name: str
     figure: int

@@ -19,7 +19,7 @@ NOTE = (
 
 def show(console: Console, findings: list[Finding]) -> None:
     """Print the findings and how many targets are met."""
-    table = Table(box=SIMPLE_HEAD, title="Issue 3, to be shown")
+    table = Table(box=SIMPLE_HEAD, title="rolling windows: measured and asked")
     for heading in ("fig.", "case and who", "measured", "speed", "ratio", "target", "met"):
         table.add_column(heading, no_wrap=True, justify=JUSTIFIED.get(heading, "left"))
     for case, group in groupby(findings, key=lambda finding: finding.case):

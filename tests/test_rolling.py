@@ -228,6 +228,17 @@ def test_types_are_kept():
     assert mt.rolling(pd.Series(large), 2, mt.Sum()).tolist() == [pd.NA, 2**62 + 1, 1 - 2**62]
 
 
+@pytest.mark.parametrize("name", ["max", "std", "median", "count"])
+def test_results_go_where_they_are_asked_to(name):
+    values = np.random.default_rng(8).random(100)
+    expected = mt.rolling(values, 7, NUMERIC[name])
+    out = np.empty(100)
+    assert mt.rolling(values, 7, NUMERIC[name], out=out) is out
+    assert np.array_equal(out, expected, equal_nan=True)
+    with pytest.raises(TypeError, match="NumPy array of 100 results"):
+        mt.rolling(values, 7, NUMERIC[name], out=np.empty(99))
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("name", ["sum", "max", "std"])
 def test_threads_do_not_change_results(name, threads):
@@ -300,6 +311,7 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
         ),
         (lambda x: mt.rolling(x, 2, mt.Max(), by=x[:2]), ValueError, "by has 2 rows"),
         (lambda x: mt.rolling((x, x[:1]), 2, mt.ArgMax()), ValueError, "column 1 has 1 rows"),
+        (lambda x: mt.rolling(x, 2, mt.ArgMax()), TypeError, "takes two columns"),
         (lambda x: mt.rolling(x, 2, mt.Max(), closed="up"), ValueError, "'up'"),
         (lambda x: mt.rolling(x, 2, mt.Max(), min_periods=3), ValueError, "size of 2, got 3"),
         (lambda x: mt.rolling(x, 2, mt.Max(), algorithm="Best"), ValueError, "'Best'"),

@@ -96,6 +96,8 @@ def read_request(
         raise ValueError("every and by cannot be combined here; roll over each group by itself")
     parts, kind, label, name = _columns(values, aggregate)
     columns = tuple(read(part, f"column {i}") for i, part in enumerate(parts))
+    if is_arg(aggregate) and len(columns) != 2:
+        raise TypeError(f"{aggregate.name} takes two columns: rolling((values, arguments), ...)")
     rows = len(columns[0].values)
     for i, column in enumerate(columns):
         _same_length(f"column {i}", len(column.values), rows)

@@ -55,6 +55,7 @@ def rolling(
     center: bool = False,
     algorithm: str = "auto",
     threads: int | None = None,
+    out: Array | None = None,
 ) -> Any:
     """Aggregate a window of rows or of time behind each row.
 
@@ -63,7 +64,7 @@ def rolling(
     `closed` says which ends belong to a window, `center` puts the row in its middle, `by` keeps windows
     inside groups, `every` gives only every so many rows, or with a duration one result per tick, as
     (ticks, results), with pandas as a series by tick. Several columns are a tuple of arrays, or a frame
-    whose columns the aggregate names.
+    whose columns the aggregate names. Results go into the NumPy array `out` if one is given.
     Runtime: O(rows), whatever the size.
 
     >>> import numpy as np
@@ -75,7 +76,14 @@ def rolling(
     """
     request = read_request(values, size, aggregate, on, every, by, min_periods, closed, center)
     plan = _plan(request, algorithm, threads)
-    return _answer(request, plan)
+    if out is None:
+        return _answer(request, plan, None)
+    if not isinstance(out, np.ndarray) or out.shape != (len(request),) or request.kind != "numpy":
+        raise TypeError(f"out must be a NumPy array of {len(request)} results, as the values are")
+    result = _answer(request, plan, out)
+    if result is not out:
+        out[:] = result
+    return out
 
 
 def rolling_plan(values: Any, size: Any, aggregate: Aggregate, **options: Any) -> Plan:
@@ -148,7 +156,7 @@ def _keeps_times(name: str, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def _answer(request: Request, plan: Plan) -> Any:
+def _answer(request: Request, plan: Plan, out: Array | None) -> Any:
     if not len(request):
         return write(request.kind, np.empty(0), np.zeros(0, np.bool_), request.index, request.name)
     ticks = None
@@ -156,7 +164,7 @@ def _answer(request: Request, plan: Plan) -> Any:
         ticks, spans = tick_spans(request.times, request.size, request.ticks)
         values, missing = _over_spans(request, plan, spans)
     elif plan.compiled and request.is_simple and plan.algorithm != "ranks":
-        values, missing = _over_rows_or_times(request, plan)
+        values, missing = _over_rows_or_times(request, plan, out)
         if request.step > 1:
             mask = np.zeros(len(values), np.bool_)
             mask[missing] = True
@@ -175,13 +183,13 @@ def _answer(request: Request, plan: Plan) -> Any:
     return write(request.kind, values, missing, label, request.name)
 
 
-def _over_rows_or_times(request: Request, plan: Plan) -> tuple[Array, Any]:
+def _over_rows_or_times(request: Request, plan: Plan, out: Array | None) -> tuple[Array, Any]:
     aggregate, rows = request.aggregate, request.rows()
     times, size, closed = request.times, request.size, request.closed
     if times is None and plan.algorithm in STEPS:
         results = kernels.roll_ring(aggregate, rows, size, plan.algorithm)
     elif times is None:
-        results = kernels.roll_rows(aggregate, rows, size, plan.threads)
+        results = kernels.roll_rows(aggregate, rows, size, plan.threads, out)
     elif plan.algorithm in STEPS:
         results = kernels.roll_ring_times(aggregate, rows, times, size, closed, plan.algorithm)
     else:

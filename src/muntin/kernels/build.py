@@ -68,8 +68,10 @@ class Compiled:
         counts = (np.empty(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, field) for field in self.fields)
 
-    def outputs(self, size: int) -> tuple[Any, ...]:
-        """Return arrays for `size` results; with nulls, the number of values comes first."""
+    def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
+        """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
+        if out is not None and not self.nullable and self.results == (out.dtype,):
+            return (out,)
         counts = (np.zeros(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, result) for result in self.results)
 

@@ -57,18 +57,22 @@ def _fewer(counts: Array) -> Callable[[int], Any]:
     return lambda least: counts < least
 
 
-def roll_rows(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Results:
-    """Aggregate the last n rows, for every row."""
+def roll_rows(
+    aggregate: Aggregate, rows: Rows, n: int, threads: int, out: Array | None = None
+) -> Results:
+    """Aggregate the last n rows, for every row, into `out` if it can hold the results."""
     n = min(n, len(rows))
     kernel = aggregate.kernel
     if kernel is not None and kernel.shifted and rows.valid is None and n > 1:
-        results = _roll_shifted(aggregate, rows, n, threads)
+        results = _roll_shifted(aggregate, rows, n, threads, out)
         if results is not None:
             return results
-    kernels = _kernels(aggregate, rows)
-    outs, values, size = kernels.outputs(len(rows)), rows.values(), len(rows)
+    exact, plain = compiled(aggregate, rows.layout()), _plain_form(aggregate, rows)
+    outs, values, size = exact.outputs(len(rows), out), rows.values(), len(rows)
 
     def segment(lo: int, hi: int) -> None:
+        clean = plain is not None and not _has_nan(rows.columns[0][max(0, lo - n) : hi])
+        kernels = plain if clean and plain is not None else exact
         suffixes = [kernels.buffer(n + 1) for _ in range(4)]
         kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *suffixes)
 
@@ -83,7 +87,9 @@ def _chunk_cuts(size: int, n: int, parts: int) -> list[int]:
     return [chunks * part // parts * n for part in range(parts)] + [size]
 
 
-def _roll_shifted(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Results | None:
+def _roll_shifted(
+    aggregate: Aggregate, rows: Rows, n: int, threads: int, out: Array | None
+) -> Results | None:
     """Run the shifted form, each block with a shift of its own; None if digits were lost somewhere."""
     kernel = aggregate.kernel
     assert kernel is not None
@@ -91,7 +97,7 @@ def _roll_shifted(aggregate: Aggregate, rows: Rows, n: int, threads: int) -> Res
     shifted = kernel.shifted
     kernels = compiled(aggregate, Layout((np.dtype(np.float64),), False, "shifted"))
     (column,), size = rows.columns, len(rows)
-    outs = kernels.outputs(size)
+    outs = kernels.outputs(size, out)
     lost: list[bool] = []
 
     def block(lo: int, hi: int) -> None:
@@ -227,9 +233,18 @@ def roll_objects(
 
 
 def _kernels(aggregate: Aggregate, rows: Rows) -> Compiled:
+    plain = _plain_form(aggregate, rows)
+    if plain is not None and not _has_nan(rows.columns[0]):
+        return plain
+    return compiled(aggregate, rows.layout())
+
+
+def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:
+    """Return the kernels that are right without NaN, if the aggregate has such a form."""
     kernel = aggregate.kernel
-    plain = kernel is not None and kernel.plain is not None and not _has_nan(rows.columns[0])
-    return compiled(aggregate, rows.layout("plain" if plain else ""))
+    if kernel is None or kernel.plain is None:
+        return None
+    return compiled(aggregate, rows.layout("plain"))
 
 
 def _has_nan(column: Array) -> bool:
