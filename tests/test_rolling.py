@@ -223,6 +223,9 @@ def test_types_are_kept():
         dt.date(2026, 1, 1)
     ]
     assert mt.rolling(["b", "a", "c"], 2, mt.Max(), min_periods=1).tolist() == ["b", "b", "c"]
+    hours = np.array([1, 3, 5], "timedelta64[h]")
+    assert mt.rolling(hours, 2, mt.Median(), min_periods=1)[1] == dt.timedelta(hours=2)
+    assert mt.rolling(hours, 2, mt.Sum(), min_periods=1)[1] == np.timedelta64(4, "h")
     with pytest.raises(ValueError, match="min_periods=1"):
         mt.rolling(large, 2, mt.Sum())
     assert mt.rolling(pd.Series(large), 2, mt.Sum()).tolist() == [pd.NA, 2**62 + 1, 1 - 2**62]
@@ -322,6 +325,7 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
         ),
         (lambda x: mt.rolling(x, 2, mt.Max(), threads=0), ValueError, "threads"),
         (lambda x: mt.rolling(x, 2, mt.Max(), every=0), ValueError, "every must be 1 row or more"),
+        (lambda x: mt.rolling(x, 2, mt.Max(), every=2, out=x), TypeError, "leave every out"),
         (lambda x: mt.rolling(x, 2, max), TypeError, r"Max\(\)"),
         (lambda x: mt.rolling(x.reshape(1, 5), 2, mt.Sum()), ValueError, "one dimension"),
         (lambda x: mt.rolling(x, 2, mt.Max(), on=x.astype(float)), TypeError, "float64"),

@@ -80,6 +80,8 @@ def rolling(
         return _answer(request, plan, None)
     if not isinstance(out, np.ndarray) or out.shape != (len(request),) or request.kind != "numpy":
         raise TypeError(f"out must be a NumPy array of {len(request)} results, as the values are")
+    if request.step > 1 or request.ticks:
+        raise TypeError("out takes a result for every row: leave every out")
     result = _answer(request, plan, out)
     if result is not out:
         out[:] = result
@@ -122,7 +124,8 @@ def _plan(request: Request, algorithm: str, threads: int | None) -> Plan:
     numeric = all(
         column.is_numeric for column in request.columns[: 1 if is_arg(aggregate) else None]
     )
-    if aggregate.rank is not None and numeric and algorithm == "auto":
+    times = request.columns[0].dtype.kind in "mM"
+    if aggregate.rank is not None and numeric and not times and algorithm == "auto":
         return Plan("ranks", True, "an order statistic: rows sorted in blocks, a bit per row", 1)
     why = _why_interpreted(request, numeric)
     if why:
