@@ -157,6 +157,7 @@ def test_nulls_that_are_asked_for():
         (mt.Sum(), [1.0, nan], nan),
         (mt.Mean(), [1.0, nan], nan),
         (mt.Var(), [1.0, nan, 2.0], nan),
+        (mt.Var(), [1.0, 2.0, inf], nan),
         (mt.Max(), [1.0, nan, inf], nan),
         (mt.Max(), [nan, 1.0], nan),
         (mt.Min(), [nan, 1.0, 2.0], 1.0),

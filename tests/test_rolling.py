@@ -273,6 +273,8 @@ def test_spread_survives_outliers_and_constant_stretches():
     values = np.random.default_rng(6).normal(size=5000)
     values[::700] = 1e15
     values[3000:3200] = 7.0
+    infinite = mt.rolling(np.append(values, np.inf), 50, mt.Var())
+    assert np.isnan(infinite[-1])
     ours = mt.rolling(values, 50, mt.Var())
     for i in range(50, 5000, 13):
         window = values[i - 49 : i + 1]
@@ -325,7 +327,8 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
         ),
         (lambda x: mt.rolling(x, 2, mt.Max(), threads=0), ValueError, "threads"),
         (lambda x: mt.rolling(x, 2, mt.Max(), every=0), ValueError, "every must be 1 row or more"),
-        (lambda x: mt.rolling(x, 2, mt.Max(), every=2, out=x), TypeError, "leave every out"),
+        (lambda x: mt.rolling(x, 2, mt.Max(), every=2, out=x * 1), TypeError, "leave every out"),
+        (lambda x: mt.rolling(x, 2, mt.Max(), out=x), ValueError, "memory of the values"),
         (lambda x: mt.rolling(x, 2, max), TypeError, r"Max\(\)"),
         (lambda x: mt.rolling(x.reshape(1, 5), 2, mt.Sum()), ValueError, "one dimension"),
         (lambda x: mt.rolling(x, 2, mt.Max(), on=x.astype(float)), TypeError, "float64"),
@@ -388,6 +391,10 @@ def test_streams_refuse_what_does_not_fit_and_keep_what_they_have():
         window.push([3], on=np.array([4], "datetime64[s]"))
     with pytest.raises(TypeError, match="on=times"):
         window.push([3])
+    with pytest.raises(ValueError, match="row 0 is null"):
+        window.push([3], on=np.array(["NaT"], "datetime64[s]"))
+    with pytest.raises(TypeError, match="another unit"):
+        window.push([3], on=np.array([7_000_000_000], "datetime64[ns]"))
     with pytest.raises(TypeError, match="cannot take float64"):
         window.push([0.5], on=np.array([7], "datetime64[s]"))
     assert window.push([3], on=np.array([7], "datetime64[s]")).tolist() == [5]

@@ -84,11 +84,13 @@ def _spread(
 
 
 def _single(value: Any) -> Moments:
-    return (1, float(value), 0.0)
+    x = float(value)
+    return (1, x, x - x)  # 0, or NaN for an infinity, whose distance from any mean is not defined
 
 
 def _single_number(value: Any) -> tuple[float, float, float]:
-    return (1.0, float(value), 0.0)
+    x = float(value)
+    return (1.0, x, x - x)
 
 
 def _square(shifted: Any) -> tuple[float, float]:

@@ -103,7 +103,7 @@ def read_request(
         _same_length(f"column {i}", len(column.values), rows)
     order, groups = _grouped(_named(values, by), rows)
     stamps = _stamps(values, size, on, kind, label)
-    length = _length(size if stamps is None else _scaled(size, stamps), stamps is not None)
+    length = _length(size if stamps is None else scaled(size, stamps), stamps is not None)
     step, ticks = _every(every, stamps)
     return Request(
         aggregate=replace(aggregate, columns=()),
@@ -159,7 +159,7 @@ def _every(every: Any, stamps: Column | None) -> tuple[int, int | None]:
         if index(every) < 1:
             raise ValueError(f"every must be 1 row or more, got {every}")
         return index(every), None
-    ticks = _scaled(every, stamps)
+    ticks = scaled(every, stamps)
     if ticks <= 0:
         raise ValueError(f"every must be a positive duration, got {every!r}")
     return 1, ticks
@@ -233,7 +233,7 @@ def _tick_type(stamps: Column) -> str:
     return f"datetime64[{'ns' if unit == 'ns' else 'us'}]" if unit else "int64"
 
 
-def _scaled(duration: Any, stamps: Column) -> int:
+def scaled(duration: Any, stamps: Column) -> int:
     """Return a duration in the unit of the times (microseconds for coarse ones)."""
     us = microseconds(duration)
     return us * 1000 if _unit(stamps.dtype) == "ns" else us
@@ -243,17 +243,7 @@ def _times(
     stamps: Column, size: int, rows: int, order: Array | None, groups: Array | None
 ) -> Array:
     """Return the rows' times as integers, which never fall."""
-    _same_length("on", len(stamps.values), rows)
-    if not stamps.is_numeric or stamps.values.dtype.kind == "f":
-        raise TypeError(f"times are datetimes or whole numbers, got {stamps.dtype}")
-    if stamps.valid is not None:
-        raise ValueError(f"the time of row {int(np.argmin(stamps.valid))} is null")
-    unit = _unit(stamps.dtype)
-    if unit not in ("", "s", "ms", "us", "ns"):
-        raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
-    times = stamps.values if stamps.values.dtype == np.int64 else stamps.values.astype(np.int64)
-    if unit in ("s", "ms"):
-        times = times * UNITS[unit]
+    times = whole_times(stamps, rows)
     if order is not None:
         times = times[order]
     falls = times[1:] < times[:-1]
@@ -268,6 +258,22 @@ def _times(
         )
     if groups is not None:
         times = _apart(times, groups, size)
+    return times
+
+
+def whole_times(stamps: Column, rows: int) -> Array:
+    """Return times as whole numbers: nanoseconds if they came so, else microseconds or as they are."""
+    _same_length("on", len(stamps.values), rows)
+    if not stamps.is_numeric or stamps.values.dtype.kind == "f":
+        raise TypeError(f"times are datetimes or whole numbers, got {stamps.dtype}")
+    if stamps.valid is not None:
+        raise ValueError(f"the time of row {int(np.argmin(stamps.valid))} is null")
+    unit = _unit(stamps.dtype)
+    if unit not in ("", "s", "ms", "us", "ns"):
+        raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
+    times = stamps.values if stamps.values.dtype == np.int64 else stamps.values.astype(np.int64)
+    if unit in ("s", "ms"):
+        times = times * UNITS[unit]
     return times
 
 

@@ -80,6 +80,8 @@ def rolling(
         return _answer(request, plan, None)
     if not isinstance(out, np.ndarray) or out.shape != (len(request),) or request.kind != "numpy":
         raise TypeError(f"out must be a NumPy array of {len(request)} results, as the values are")
+    if any(np.may_share_memory(out, column.values) for column in request.columns):
+        raise ValueError("out must not be the memory of the values, which are still read")
     if request.step > 1 or request.ticks:
         raise TypeError("out takes a result for every row: leave every out")
     result = _answer(request, plan, out)

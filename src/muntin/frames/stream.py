@@ -14,6 +14,7 @@ from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregators import ALGORITHMS, Aggregator
 from muntin.frames.columns import Array, Column, kind_of, read, write
+from muntin.frames.request import scaled, whole_times
 from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout
 from muntin.windows import is_duration, microseconds
@@ -52,6 +53,7 @@ class Rolling:
         self._least = min_periods if min_periods is not None else (1 if self._timed else self._size)
         self._algorithm = algorithm
         self._last: int | None = None
+        self._reach: int | None = None  # the size in the unit of the times
         self.aggregate = aggregate
         self._ring: _Ring | _Objects | None = None
 
@@ -67,7 +69,7 @@ class Rolling:
         self._ring.accept(column)
         if self.aggregate.nulls and self.aggregate.name == "count":
             column = replace(column, valid=None)
-        results, counts = self._ring.push(column, times, self._size)
+        results, counts = self._ring.push(column, times, self._reach or self._size)
         if times is not None and len(times):
             self._last = int(times[-1])
         return write(kind_of(values), results, counts < max(self._least, 1), _label(values), None)
@@ -77,15 +79,12 @@ class Rolling:
             return None
         if on is None:
             raise TypeError("a window of time needs the rows' times: push(values, on=times)")
-        column = read(on, "on")
-        if len(column.values) != rows:
-            raise ValueError(f"on has {len(column.values)} rows, the values have {rows}")
-        unit = np.datetime_data(column.dtype)[0] if column.dtype.kind == "M" else "us"
-        per_unit = {"s": 1_000_000, "ms": 1_000, "us": 1}
-        if unit == "ns":
-            times = column.values // 1000
-        else:
-            times = column.values.astype(np.int64) * per_unit[unit]
+        stamps = read(on, "on")
+        times = whole_times(stamps, rows)
+        if self._reach is None:
+            self._reach = scaled(self._size, stamps)
+        if self._reach != scaled(self._size, stamps):
+            raise TypeError(f"times came in another unit before; convert {stamps.dtype}")
         before = times[:1] if self._last is None else np.array([self._last])
         falls = np.diff(np.concatenate((before, times))) < 0
         if falls.any():
@@ -106,7 +105,7 @@ class Rolling:
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
         ring = None if self._ring is None else self._ring.save()
-        return seal([*self._identity(), self._last, ring])
+        return seal([*self._identity(), self._reach, self._last, ring])
 
     def _identity(self) -> list[Any]:
         """Return what a snapshot must agree in with the window that it is restored to."""
@@ -117,10 +116,10 @@ class Rolling:
         """Return the window that was saved; SnapshotError if the bytes are not such a window."""
         window = cls(size, aggregate, **options)
         content = unseal(snapshot)
-        if not isinstance(content, list) or content[:-2] != window._identity():
+        if not isinstance(content, list) or content[:-3] != window._identity():
             raise SnapshotError(f"the snapshot is not of Rolling({size!r}, {aggregate.name})")
         try:
-            window._last, ring = content[-2:]
+            window._reach, window._last, ring = content[-3:]
             if ring is not None:
                 kind = _Ring if "fields" in ring else _Objects
                 window._ring = kind.load(ring, aggregate, window._algorithm)

@@ -20,7 +20,7 @@ from muntin.aggregates.aggregate import Aggregate, Kernel
 from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels import drivers, ring_drivers
 from muntin.kernels.cache import load_module, memory_module
-from muntin.kernels.generate import NoSourceError, Writer, function_tree
+from muntin.kernels.generate import Bare, NoSourceError, Writer, function_tree
 from muntin.kernels.layout import Layout, Shape, accessors
 
 HEAD = """
@@ -182,7 +182,7 @@ def loops(module: ModuleType) -> str:
     texts = []
     for function in vars(module).values():
         if inspect.isfunction(function):
-            tree = _bare(function_tree(function))
+            tree = _bare(function)
             decorator = "kernel" if tree.name in ENTRIES else "inline"
             texts.append(f"@{decorator}\n{ast.unparse(tree)}\n")
     return "\n".join(texts)
@@ -193,7 +193,7 @@ def _steps(algorithm: str) -> str:
     """Return the algorithm's step functions, written for a tuple of arrays and unsigned pointers."""
     module = STEPS[algorithm]
     trees = [
-        _bare(function_tree(f))
+        _bare(f)
         for f in vars(module).values()
         if inspect.isfunction(f) and f.__module__ == module.__name__
     ]
@@ -202,12 +202,9 @@ def _steps(algorithm: str) -> str:
     return "\n".join(f"@inline\n{ast.unparse(tree)}\n" for tree in ordered)
 
 
-def _bare(tree: ast.FunctionDef) -> ast.FunctionDef:
-    tree.returns = None
-    for argument in tree.args.args:
-        argument.annotation = None
-    if ast.get_docstring(tree) is not None:
-        del tree.body[0]
+def _bare(function: Callable[..., Any]) -> ast.FunctionDef:
+    tree = function_tree(function)
+    Bare({}).visit(tree)
     return tree
 
 

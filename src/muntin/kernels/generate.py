@@ -63,7 +63,7 @@ class Writer:
         tree = function_tree(function)
         names = {name: self._reference(name, value) for name, value in _outside(function).items()}
         tree.name = self._names[id(function)]
-        _Bare(names).visit(tree)
+        Bare(names).visit(tree)
         return "@inline\n" + ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -79,7 +79,7 @@ def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
     return tree
 
 
-class _Bare(ast.NodeTransformer):
+class Bare(ast.NodeTransformer):
     """Strips what a compiled function has no use for, and renames what it refers to."""
 
     def __init__(self, names: dict[str, str]) -> None:

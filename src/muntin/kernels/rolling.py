@@ -104,7 +104,8 @@ def _roll_shifted(
         if lost:
             return
         start = max(0, lo - n)
-        near = column[start:hi] - float(np.mean(column[start : start + n]))
+        with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
+            near = column[start:hi] - float(np.mean(column[start : start + n]))
         suffixes = [kernels.buffer(n + 1) for _ in range(4)]
         results = (outs[0][start:hi],)
         kernels.module.roll_rows((near,), results, U(n), U(lo - start), U(hi - start), *suffixes)
