@@ -27,7 +27,8 @@ class Kernel:
     number or a flat tuple of numbers, the same for one value and for many. lower gets the number of
     values beside the partial. `plain` is a faster combine that is right when there is no NaN. `shifted`
     is a faster form for values less some constant near them; its lower gives NaN where digits were lost.
-    `finish` names a NumPy function for all results at once.
+    `finish` names a NumPy function for all results at once. `inverse` takes a part out of a total; it is
+    used where the partial is made of integers, and so exact.
     """
 
     lift: Callable[[Any], Partial]
@@ -36,6 +37,7 @@ class Kernel:
     plain: Callable[[Partial, Partial], Partial] | None = None
     shifted: "Kernel | None" = None
     finish: str = ""
+    inverse: Callable[[Partial, Partial], Partial] | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -49,7 +51,7 @@ class Aggregate:
     of the one column, or the tuple of several. `encode` and `decode` turn a partial into plain data
     (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither. `kernel` is
     the compilable form of a built-in aggregate, `rank` the share of values below an order statistic
-    and whether it lies between two values.
+    and whether it lies between two values, `results` the names of a result's parts, if it has several.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -76,6 +78,7 @@ class Aggregate:
     parts: tuple["Aggregate", ...] = ()
     kernel: Kernel | None = None
     rank: tuple[Fraction, bool] | None = None
+    results: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):

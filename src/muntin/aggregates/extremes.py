@@ -146,6 +146,7 @@ def M4(column: str | None = None) -> Aggregate:
         combine=_m4,
         columns=named(column),
         kernel=Kernel(_four, _join_four, _as_it_is),
+        results=("min", "max", "first", "last"),
     )
 
 
@@ -251,6 +252,7 @@ def _counting(name: str, combine: Any, combine_values: Any, column: str | None) 
         commutative=True,
         columns=named(column),
         kernel=Kernel(_once, combine_values, _as_it_is),
+        results=("value", "count"),
     )
 
 

@@ -36,7 +36,7 @@ def Count(column: str | None = None) -> Aggregate:
         commutative=True,
         nulls=column is None,
         columns=named(column),
-        kernel=Kernel(_one, _plus, _number_of_values),
+        kernel=Kernel(_one, _plus, _number_of_values, inverse=_minus),
     )
 
 
@@ -52,7 +52,7 @@ def Sum(column: str | None = None) -> Aggregate:
     >>> window.query()
     6
     """
-    return _sum_like("sum", _total, column, Kernel(as_is, _plus, _as_it_is))
+    return _sum_like("sum", _total, column, Kernel(as_is, _plus, _as_it_is, inverse=_minus))
 
 
 def Mean(column: str | None = None) -> Aggregate:
@@ -66,7 +66,7 @@ def Mean(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _sum_like("mean", _mean, column, Kernel(as_is, _plus, _over_n))
+    return _sum_like("mean", _mean, column, Kernel(as_is, _plus, _over_n, inverse=_minus))
 
 
 def GeoMean(column: str | None = None) -> Aggregate:

@@ -18,10 +18,10 @@ import numpy as np
 
 from muntin.aggregates.aggregate import Aggregate, Kernel
 from muntin.aggregators import daba_lite, two_stacks_lite
-from muntin.kernels import drivers, ring_drivers
+from muntin.kernels import drivers, ring_drivers, row_drivers, slice_drivers
 from muntin.kernels.cache import load_module, memory_module
 from muntin.kernels.generate import Bare, NoSourceError, Writer, function_tree
-from muntin.kernels.layout import Layout, Shape, accessors
+from muntin.kernels.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
 
 HEAD = """
 import numpy as np
@@ -32,6 +32,8 @@ from muntin.kernels.intrinsics import clock, leading_zeros, trailing_zeros
 U = np.uint64
 inline = njit(error_model="numpy", nogil=True)
 kernel = njit(error_model="numpy", nogil=True, cache=CACHED)
+uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False)
+uncounted_kernel = njit(error_model="numpy", nogil=True, _nrt=False, cache=CACHED)
 """
 ENTRIES = (
     "roll_rows",
@@ -42,7 +44,35 @@ ENTRIES = (
     "ring_start",
     "ring_clock",
     "roll_ranks",
+    "fold_spans",
+    "fold_groups",
+    "merge_spans",
+    "shift_spans",
+    "query_folds",
+    "replay",
+    "query_spans",
+    "query_tree",
+    "query_new_tree",
+    "update_trees",
+    "count_keys",
+    "claim_room",
+    "insert_rows",
+    "find_all",
+    "slice_starts",
+    "group_rows",
+    "place_groups",
+    "report_grid",
+    "stale_slices",
+    "last_before",
+    "rank_rows",
+    "first_fall",
+    "group_sessions",
+    "place_sessions",
+    "report_sessions",
 )
+SLICES = "slices"
+BLOCK_ROWS = 1000
+"""Tails of four stretches of them fit the first cache; more rows make fewer blocks."""
 STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
 
 
@@ -62,11 +92,20 @@ class Compiled:
     results: tuple[np.dtype[Any], ...]
     nullable: bool
     cached: bool
+    inverts: bool = False
 
     def buffer(self, size: int) -> tuple[Any, ...]:
         """Return arrays for `size` partials, one per field."""
         counts = (np.empty(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, field) for field in self.fields)
+
+    def grid(self, n: int) -> tuple[Any, ...]:
+        """Return the rows of a block for windows of n rows, and arrays for four stretches."""
+        period = max(n - 1, 1)
+        size = -(-period // -(-period // BLOCK_ROWS))  # blocks of even length, but for the last
+        starts, numbers = np.empty(4, np.uint64), np.empty(4, np.uint64)
+        blocks = 4 * (1 - (-period // size))
+        return U(size), starts, numbers, self.buffer(4 * size), self.buffer(blocks)
 
     def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
         """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
@@ -90,9 +129,13 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
         "merge": combine,
         "lower": kernel.lower,
     }
+    slices = layout.steps == SLICES
+    inverts = slices and kernel.inverse is not None
+    if inverts:
+        functions["invert"] = kernel.inverse
     shape = Shape(len(fields), len(results), scalar, several, own)
-    frame = accessors(layout, shape)
-    body = _steps(layout.steps) + loops(ring_drivers) if layout.steps else loops(drivers)
+    frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
+    body = _body(layout.steps)
     try:
         writer = Writer()
         for name, function in functions.items():
@@ -100,8 +143,17 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
         module = load_module("\n".join([HEAD, writer.text(), frame, body]))
     except NoSourceError:
         module = _in_memory(aggregate.name, functions, frame + body)
-    kernels = Compiled(module, fields, results, layout.nullable, bool(module.__dict__["CACHED"]))
+    cached = bool(module.__dict__["CACHED"])
+    kernels = Compiled(module, fields, results, layout.nullable, cached, inverts)
     return kernels if aggregate.kernel is not None else _tried(kernels, aggregate.name, layout)
+
+
+def _body(steps: str) -> str:
+    if steps == SLICES:
+        return loops(slice_drivers)
+    if steps:
+        return _steps(steps) + loops(ring_drivers)
+    return loops(row_drivers, "uncounted_") + loops(drivers)
 
 
 def kernel_of(aggregate: Aggregate, form: str) -> Kernel:
@@ -121,11 +173,13 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
     row = tuple(np.ones(1, column) for column in layout.columns)
     row = (*row, np.ones(1, np.bool_)) if layout.nullable else row
     try:
-        if layout.steps:
+        if layout.steps == SLICES:
+            one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
+            kernels.module.fold_spans(row, none, one, kernels.buffer(1), none, U(0))
+        elif layout.steps:
             kernels.module.ring_start(row)
         else:
-            buffers = [kernels.buffer(2) for _ in range(4)]
-            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *buffers)
+            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *kernels.grid(1))
     except (
         NumbaError,
         ArithmeticError,
@@ -177,14 +231,18 @@ def _number_type(name: str, value: Any) -> np.dtype[Any]:
 
 
 @cache
-def loops(module: ModuleType) -> str:
-    """Return the source of the array loops, the entries as cached kernels."""
+def loops(module: ModuleType, prefix: str = "") -> str:
+    """Return the source of the array loops, the entries as cached kernels.
+
+    Loops that make no arrays may be `uncounted_`: Numba then counts no references to those they are
+    given, which it does at every call and which takes longer than a short block of rows.
+    """
     texts = []
     for function in vars(module).values():
         if inspect.isfunction(function):
             tree = _bare(function)
             decorator = "kernel" if tree.name in ENTRIES else "inline"
-            texts.append(f"@{decorator}\n{ast.unparse(tree)}\n")
+            texts.append(f"@{prefix}{decorator}\n{ast.unparse(tree)}\n")
     return "\n".join(texts)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 class Layout:
     """What the rows are: the number types of the input columns, and whether rows may be null.
 
-    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` an algorithm's own
-    step functions in place of the loops over whole arrays.
+    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` other loops than those
+    over whole arrays: those on slices, or an algorithm's own step functions.
     """
 
     columns: tuple[np.dtype[Any], ...]
@@ -96,15 +96,49 @@ def emit(outs, i, p, rows):
 def emit_empty(outs, i):
     outs[0][i] = 0
 """
+# A sum is NaN after the first NaN (or infinities of both signs), and costs less than a test of each row.
+WATCH = """
+@inline
+def watch(seen, values, i):
+    return seen + values[0][i]
+"""
+NO_WATCH = """
+@inline
+def watch(seen, values, i):
+    return seen
+"""
+
+INVERSE = """
+@inline
+def without(a, b):
+    if b[0] == 0:
+        return a
+    return (a[0] - b[0], invert(a[1], b[1]))
+
+@inline
+def declined(x):
+    return False
+"""
+NO_INVERSE = """
+@inline
+def without(a, b):
+    return a
+
+@inline
+def declined(x):
+    return True
+"""
 
 
 def accessors(layout: Layout, shape: Shape) -> str:
-    """Write lift_at, combine, load, store and emit for a layout."""
+    """Write lift_at, combine, load, store, emit and watch for a layout."""
     template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
     fields = [f"q[{k + shift}][i]" for k in range(shape.fields)]
     parts = ["x" if shape.scalar else f"x[{k}]" for k in range(shape.fields)]
-    return template.format(
+    floats = layout.columns[0].kind == "f"
+    watch = WATCH if layout.form == "plain" and floats else NO_WATCH
+    return watch + template.format(
         lifted=f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))",
         valid=len(layout.columns),
         loaded=fields[0] if shape.scalar else f"({', '.join(fields)},)",

@@ -71,20 +71,20 @@ def roll_rows(
     outs, values, size = exact.outputs(len(rows), out), rows.values(), len(rows)
 
     def segment(lo: int, hi: int) -> None:
-        clean = plain is not None and not _has_nan(rows.columns[0][max(0, lo - n) : hi])
-        kernels = plain if clean and plain is not None else exact
-        suffixes = [kernels.buffer(n + 1) for _ in range(4)]
-        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *suffixes)
+        for kernels in (plain, exact) if plain else (exact,):
+            if not kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n)):
+                break
 
-    _run(segment, _chunk_cuts(size, n, threads), threads)
+    _run(segment, _period_cuts(size, n, threads), threads)
     return _ramp(outs, rows, n)
 
 
-def _chunk_cuts(size: int, n: int, parts: int) -> list[int]:
-    """Cut the rows at multiples of n: chunks, and so results, are the same for any number of parts."""
-    chunks = max(1, size // n)
-    parts = min(parts, chunks)
-    return [chunks * part // parts * n for part in range(parts)] + [size]
+def _period_cuts(size: int, n: int, parts: int) -> list[int]:
+    """Cut the rows where kernels do: blocks, and so results, are the same for any number of parts."""
+    period = max(n - 1, 1)
+    periods = max(1, size // period)
+    parts = min(parts, periods)
+    return [periods * part // parts * period for part in range(parts)] + [size]
 
 
 def _roll_shifted(
@@ -103,12 +103,12 @@ def _roll_shifted(
     def block(lo: int, hi: int) -> None:
         if lost:
             return
-        start = max(0, lo - n)
+        start = max(0, lo - (n - 1))
         with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
             near = column[start:hi] - float(np.mean(column[start : start + n]))
-        suffixes = [kernels.buffer(n + 1) for _ in range(4)]
         results = (outs[0][start:hi],)
-        kernels.module.roll_rows((near,), results, U(n), U(lo - start), U(hi - start), *suffixes)
+        bounds = (U(lo - start), U(hi - start))
+        kernels.module.roll_rows((near,), results, U(n), *bounds, *kernels.grid(n))
         written = outs[0][max(lo, 1) : hi]
         if np.isnan(np.min(written, initial=0.0)):
             lost.append(True)
@@ -116,7 +116,7 @@ def _roll_shifted(
             getattr(np, shifted.finish)(written, out=written)
 
     parts = max(1, size // max(8 * n, SHIFTED_BLOCK))  # whatever the threads: results are the same
-    _run(block, _chunk_cuts(size, n, parts), threads)
+    _run(block, _period_cuts(size, n, parts), threads)
     if lost:
         return None
     outs[0][0] = kernel.lower(kernel.lift(column[0]), 1)

@@ -1,5 +1,22 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
+from muntin.windows.contextual import LastN, Punctuation, Session
 from muntin.windows.durations import is_duration, microseconds
+from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
+from muntin.windows.window import ContextAwareWindow, ContextFreeWindow, Window
 
-__all__ = ["is_duration", "microseconds"]
+__all__ = [
+    "ContextAwareWindow",
+    "ContextFreeWindow",
+    "Delta",
+    "Fixed",
+    "LastN",
+    "Periodic",
+    "Punctuation",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "Window",
+    "is_duration",
+    "microseconds",
+]

@@ -1,0 +1,250 @@
+"""Slices: rows folded into partials, partials merged into slices, slices merged into windows.
+
+The loops that generated modules compile, as in `drivers.py`; for objects the same source runs
+interpreted (`slices.py`). Slices of a key lie side by side at places of one array per field. `base` is
+where places begin in it: behind the inner nodes of a tree for an eager store, else 0.
+"""
+# ruff: noqa: F821
+# mypy: ignore-errors
+
+from typing import Any
+
+
+def fold_spans(values: Any, lo: Any, hi: Any, partials: Any, place: Any, base: Any) -> None:
+    """Store at place[j] the aggregate of rows [lo[j], hi[j])."""
+    for j in range(len(lo)):
+        i = U(lo[j])
+        end = U(hi[j])
+        acc = lift_at(values, i)
+        i += U(1)
+        while i < end:
+            acc = combine(acc, lift_at(values, i))
+            i += U(1)
+        store(partials, base + U(place[j]), acc)
+
+
+def fold_groups(values: Any, group: Any, first: Any, partials: Any) -> None:
+    """Store at each group the aggregate of its rows, in their order; first[g] is group g's first row."""
+    for i in range(len(group)):
+        g = U(group[i])
+        v = lift_at(values, U(i))
+        if first[g] == i:
+            store(partials, g, v)
+        else:
+            store(partials, g, combine(load(partials, g), v))
+
+
+def merge_spans(rows: Any, lo: Any, hi: Any, partials: Any, place: Any, base: Any) -> None:
+    """Store at place[j] the aggregate of the kept rows [lo[j], hi[j])."""
+    for j in range(len(lo)):
+        i = U(lo[j])
+        end = U(hi[j])
+        acc = load(rows, i)
+        i += U(1)
+        while i < end:
+            acc = combine(acc, load(rows, i))
+            i += U(1)
+        store(partials, base + U(place[j]), acc)
+
+
+def shift_spans(
+    rows: Any, partials: Any, place: Any, base: Any, a: Any, b: Any, shift: Any, undone: Any
+) -> None:
+    """Slide slices of kept rows [a, b) back by `shift`: [a, a + shift) enter, [b, b + shift) left.
+
+    EDBT 2019, Figure 6: with an inverse, what left is taken out, and the slice is not folded anew.
+    Where the inverse declines, undone[j] is set.
+    """
+    for j in range(len(place)):
+        at = base + U(place[j])
+        acc = load(partials, at)
+        for i in range(shift[j]):
+            if not undone[j]:
+                acc = without(acc, load(rows, U(b[j] + i)))
+                undone[j] = declined(acc)
+        for i in range(shift[j]):
+            if not undone[j]:
+                acc = combine(acc, load(rows, U(a[j] + i)))
+        if not undone[j]:
+            store(partials, at, acc)
+
+
+def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
+    """Do to the partials what was done to the slices: (operation, a, b) per step.
+
+    0 new: a is the part b. 1 add: the part b comes after what is in a. 2 late: it comes somewhere
+    into a, which an aggregate that is not commutative leaves for a fold of the kept rows. 3 join: the
+    slice b, behind a, becomes part of a. 4 open: [a, b) moves up by one place. 5 close: (a, b) moves
+    down by one place, over a.
+    """
+    for j in range(steps):
+        step = log[j, 0]
+        a = base + U(log[j, 1])
+        b = U(log[j, 2])
+        if step == 0:
+            store(partials, a, load(parts, b))
+        elif step == 1:
+            store(partials, a, combine(load(partials, a), load(parts, b)))
+        elif step == 2:
+            if not in_order_only:
+                store(partials, a, combine(load(partials, a), load(parts, b)))
+        elif step == 3:
+            store(partials, a, combine(load(partials, a), load(partials, base + b)))
+        elif step == 4:
+            i = base + b
+            while i > a:
+                store(partials, i, load(partials, i - U(1)))
+                i -= U(1)
+        else:
+            i = a + U(1)
+            while i < base + b:
+                store(partials, i - U(1), load(partials, i))
+                i += U(1)
+
+
+def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any) -> None:
+    """Store the aggregates from each slice of [s, e) to its end; the boundary is now at e."""
+    i = e - U(1)
+    tail = load(partials, base + i)
+    store(buffer, i & mask, tail)
+    while i > s:
+        i -= U(1)
+        tail = combine(load(partials, base + i), tail)
+        store(buffer, i & mask, tail)
+
+
+def query_spans(
+    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, buffer: Any, mask: Any
+) -> None:
+    """Emit the slices [lo[k], hi[k]) of each window by boundary aggregation, anew where lo falls.
+
+    None is empty. Windows of one key and kind come with lo and hi never falling: each slice is combined
+    at most three times for all of them.
+    """
+    s = e = boundary = U(0)
+    acc = load(partials, base + U(lo[0]))
+    for k in range(len(lo)):
+        start = U(lo[k])
+        end = U(hi[k])
+        if start < s or start >= e or end < e:
+            e = boundary = start
+        s = start
+        while e < end:
+            v = load(partials, base + e)
+            acc = v if e == boundary else combine(acc, v)
+            e += U(1)
+        if s >= boundary:
+            flip_slices(partials, base, s, e, buffer, mask)
+            boundary = e
+        p = load(buffer, s & mask)
+        emit(outs, k, p if boundary == e else combine(p, acc), e - s)
+
+
+def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
+    """Emit the slices [lo[k], hi[k]) of each window by a fold of its own: nothing is shared."""
+    for k in range(len(lo)):
+        i = base + U(lo[k])
+        end = base + U(hi[k])
+        acc = load(partials, i)
+        i += U(1)
+        while i < end:
+            acc = combine(acc, load(partials, i))
+            i += U(1)
+        emit(outs, k, acc, hi[k] - lo[k])
+
+
+def build_tree(partials: Any, base: Any, lo: Any, hi: Any) -> None:
+    """Combine the inner nodes whose leaves all lie in [lo, hi). (VLDB 2015: FlatFAT.)
+
+    Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a power of two above
+    every place.
+    """
+    first = base + lo
+    end = base + hi
+    while end - first > U(1):
+        first = (first + U(1)) >> U(1)
+        end = end >> U(1)
+        i = first
+        while i < end:
+            store(
+                partials, i, combine(load(partials, i << U(1)), load(partials, (i << U(1)) | U(1)))
+            )
+            i += U(1)
+
+
+def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
+    """Combine anew the nodes above the leaves [a, b), as far as all their leaves lie in [lo, hi)."""
+    first = base + lo
+    end = base + hi
+    i = base + a
+    j = base + b
+    while end - first > U(1) and j > i:
+        first = (first + U(1)) >> U(1)
+        end = end >> U(1)
+        i = max(i >> U(1), first)
+        j = min((j + U(1)) >> U(1), end)
+        k = i
+        while k < j:
+            store(
+                partials, k, combine(load(partials, k << U(1)), load(partials, (k << U(1)) | U(1)))
+            )
+            k += U(1)
+
+
+def update_trees(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
+    """Update the tree above each run of changed leaves."""
+    for k in range(len(a)):
+        update_tree(partials, base, U(a[k]), U(b[k]), U(lo[k]), U(hi[k]))
+
+
+def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) -> None:
+    """Emit the leaves [lo, hi): one node per level from either side, the older on the left."""
+    i = base + lo
+    j = base + hi
+    rows = hi - lo
+    left = load(partials, i)
+    right = load(partials, j - U(1))
+    some_left = False
+    some_right = False
+    while i < j:
+        if i & U(1):
+            v = load(partials, i)
+            left = combine(left, v) if some_left else v
+            some_left = True
+            i += U(1)
+        if j & U(1):
+            j -= U(1)
+            v = load(partials, j)
+            right = combine(v, right) if some_right else v
+            some_right = True
+        i = i >> U(1)
+        j = j >> U(1)
+    if some_left and some_right:
+        emit(outs, k, combine(left, right), rows)
+    else:
+        emit(outs, k, left if some_left else right, rows)
+
+
+def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
+    """Emit the slices [lo[k], hi[k]) of each window from a tree that is kept."""
+    for k in range(len(lo)):
+        query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
+
+
+def query_new_tree(
+    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, scratch: Any, leaves: Any
+) -> None:
+    """Emit the windows [cuts[c], cuts[c + 1]) of each key from a tree built for the purpose."""
+    for c in range(len(cuts) - 1):
+        least = U(lo[cuts[c]])
+        most = U(hi[cuts[c]])
+        for k in range(cuts[c], cuts[c + 1]):
+            least = min(least, U(lo[k]))
+            most = max(most, U(hi[k]))
+        i = least
+        while i < most:
+            store(scratch, leaves + i - least, load(partials, base + i))
+            i += U(1)
+        build_tree(scratch, leaves, U(0), most - least)
+        for k in range(cuts[c], cuts[c + 1]):
+            query_node(scratch, leaves, U(lo[k]) - least, U(hi[k]) - least, outs, k)

@@ -1,0 +1,118 @@
+"""Kernels on slices for one aggregate: compiled on numbers, the same source interpreted on objects."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregates import Aggregate
+from muntin.kernels import slice_drivers
+from muntin.kernels.build import NotCompilableError, compiled, loops
+from muntin.kernels.cache import memory_module
+from muntin.kernels.layout import Layout
+
+Array = np.ndarray[Any, Any]
+
+INTERPRETED = """
+U = int
+
+def inline(function):
+    return function
+
+kernel = inline
+
+def lift_at(values, i):
+    return lift(values[0][i])
+
+def load(q, i):
+    return q[0][i]
+
+def store(q, i, x):
+    q[0][i] = x
+
+def emit(outs, i, x, rows):
+    outs[0][i] = lower(x)
+
+def declined(x):
+    return x is NotImplemented
+"""
+
+
+@dataclass(frozen=True)
+class SliceKernels:
+    """The loops of `slice_drivers.py` for one aggregate on one kind of columns.
+
+    `columns` are the number types that the rows' columns must have; None if rows are objects.
+    `exact_inverse` says whether rows can be taken out of a partial without a trace.
+    """
+
+    module: ModuleType
+    columns: tuple[np.dtype[Any], ...] | None
+    fields: tuple[np.dtype[Any], ...]
+    results: tuple[np.dtype[Any], ...]
+    exact_inverse: bool
+    reason: str
+
+    def buffer(self, size: int) -> tuple[Array, ...]:
+        """Return arrays for `size` partials, one per field."""
+        return tuple(np.empty(size, field) for field in self.fields)
+
+    def outputs(self, size: int) -> tuple[Array, ...]:
+        """Return arrays for `size` results; on numbers the number of values comes first."""
+        return tuple(np.empty(size, result) for result in self.results)
+
+    def unsigned(self, value: int) -> Any:
+        """Return an index as the kernels take it."""
+        return value if self.columns is None else np.uint64(value)
+
+
+def compiled_slices(aggregate: Aggregate, columns: tuple[np.dtype[Any], ...]) -> SliceKernels:
+    """Return the compiled kernels, or raise NotCompilableError; partials count their values first."""
+    made = compiled(aggregate, Layout(columns, True, steps="slices"))
+    counted = (np.dtype(np.int64),)
+    inverse = made.inverts and all(field.kind in "iu" for field in made.fields)
+    return SliceKernels(
+        made.module, columns, counted + made.fields, counted + made.results, inverse, ""
+    )
+
+
+def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
+    """Return the same loops for partials that are objects; `reason` says why they are."""
+    objects = (np.dtype(object),)
+    module = memory_module(
+        f"muntin_objects_{aggregate.name}",
+        INTERPRETED + _text(),
+        lift=aggregate.input_lift(),
+        combine=aggregate.combine,
+        lower=aggregate.lower,
+        without=_inverse(aggregate),
+    )
+    return SliceKernels(module, None, objects, objects, aggregate.invertible, reason)
+
+
+def slice_kernels(aggregate: Aggregate, columns: tuple[np.dtype[Any], ...] | None) -> SliceKernels:
+    """Return the fastest kernels that serve: compiled if the columns are numbers and it compiles."""
+    if columns is None:
+        return interpreted_slices(aggregate, "its columns are not numbers")
+    try:
+        return compiled_slices(aggregate, columns)
+    except NotCompilableError as why:
+        return interpreted_slices(aggregate, str(why))
+
+
+@cache
+def _text() -> str:
+    return loops(slice_drivers)
+
+
+def _inverse(aggregate: Aggregate) -> Callable[[Any, Any], Any]:
+    inverse = aggregate.inverse
+
+    def without(total: Any, part: Any) -> Any:
+        assert inverse is not None
+        return inverse(total, part)
+
+    return without

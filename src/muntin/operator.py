@@ -1,0 +1,252 @@
+"""The embedded operator: batches of rows in, results out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.feeds import Feed
+from muntin.frames.batches import Batch, column_names, read_batch
+from muntin.lanes import AnyLane, build_lanes
+from muntin.plan import Plan
+from muntin.query import Query
+from muntin.slicing.contexts import ROW
+from muntin.slicing.grid import end_of_last
+from muntin.slicing.keys import KeyTable
+from muntin.slicing.lane import Lane, Report, longer
+from muntin.slicing.loops import ALWAYS, Array, compiled_loops
+from muntin.slicing.rows import Rows
+from muntin.tables import measured_in_time, write_table
+from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
+
+
+@dataclass
+class Counters:
+    """What an operator has done, and what it holds now."""
+
+    rows: int = 0
+    late: int = 0
+    dropped: int = 0
+    bad_times: int = 0
+    windows_reported: int = 0
+    slices: int = 0
+    rows_kept: int = 0
+    keys: int = 0
+    state_bytes: int = 0
+
+
+class Operator:
+    """Takes batches of rows, and gives the windows of a query as the watermark passes their ends.
+
+    >>> import muntin as mt
+    >>> op = mt.Query(
+    ...     time="t", windows={"ten": mt.Tumbling(10)}, aggregates={"n": mt.Count()}
+    ... ).operator()
+    >>> op.process({"t": [3, 8, 14]}).num_rows
+    0
+    >>> op.advance(12).to_pylist()
+    [{'window': 'ten', 'start': 0, 'end': 10, 'kind': 'result', 'n': 2}]
+    """
+
+    def __init__(self, query: Query, plan: Plan) -> None:
+        self.query = query
+        self.plan = plan
+        self.watermark: int | None = None
+        self._keys = KeyTable(query.keys)
+        self._feeds: list[Feed] = []
+        self._lanes: list[AnyLane] = []
+        self._time_type: pa.DataType = pa.null()
+        self._clock = np.zeros(0, np.int64)
+        self._latest = ALWAYS
+        self._counters = Counters()
+
+    # Rows come in
+
+    def process(self, data: Any) -> pa.Table:
+        """Take a batch of rows; return results at once if the stream is ordered, else an empty table.
+
+        All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
+        """
+        batch = self._read(data)
+        if batch.rows == 0:
+            self._counters.bad_times += batch.bad_times
+            return self._table([])
+        feeds = self._feeds or [Feed.of(n, a, batch) for n, a in self.query.aggregates.items()]
+        inputs = [feed.inputs(batch) for feed in feeds]
+        extra = self._extra(batch)
+        keys = self._keys.number(batch.keys, batch.rows)
+        if not self._feeds:
+            self._feeds = feeds
+            self._lanes = build_lanes(self.plan, feeds)
+        self._grow()
+        rows = Rows(keys, batch.times, inputs, extra)
+        if self.query.ordered:
+            self._check_order(rows)
+        admitted = [lane.admit(rows) for lane in self._lanes]
+        self._count(rows, batch, [counts for counts, _ in admitted])
+        for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
+            if prepared is not None:
+                lane.commit(prepared)
+        self._latest = max(self._latest, int(batch.times.max()))
+        self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
+        if not self.query.ordered:
+            return self._table([])
+        np.maximum.at(self._clock, keys, batch.times)
+        return self._table([lane.advance(self._clock) for lane in self._lanes])
+
+    def _read(self, data: Any) -> Batch:
+        query = self.query
+        needed = query.columns
+        if any(isinstance(window, ContextAwareWindow) for window in query.windows.values()):
+            others = [n for n in column_names(data) if n != query.time and n not in query.keys]
+            needed = tuple(dict.fromkeys([*needed, *others]))
+        batch = read_batch(data, query.time, query.keys, needed, on_bad_time=query.on_bad_time)
+        held = self._time_type
+        if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
+            pa.types.is_timestamp(held) != pa.types.is_timestamp(batch.time_type)
+        ):
+            raise TypeError(
+                f"the time column {query.time!r} had {held} in earlier batches and has "
+                f"{batch.time_type} now: convert it to one type"
+            )
+        return batch
+
+    def _extra(self, batch: Batch) -> dict[str, Array]:
+        """Return what windows need of the rows besides their times."""
+        extra: dict[str, Array] = {}
+        for name, window in self.query.windows.items():
+            if window.measure not in ("time", "count"):
+                column = batch.columns[window.measure]
+                if column.values.dtype.kind not in "iu" or column.valid is not None:
+                    raise TypeError(
+                        f"window {name!r} is measured in column {window.measure!r}, which must be whole "
+                        f"numbers without nulls; it has {column.dtype}"
+                    )
+                extra[window.measure] = column.values.astype(np.int64)
+            if isinstance(window, ContextAwareWindow) and ROW not in extra:
+                extra[ROW] = self._records(batch)
+        return extra
+
+    def _records(self, batch: Batch) -> Array:
+        """Return the rows as dicts, for windows that look at them."""
+        columns = {self.query.time: pa.array(batch.times, batch.time_type).to_pylist()}
+        columns |= {
+            name: c.to_pylist() for name, c in zip(self.query.keys, batch.keys, strict=True)
+        }
+        columns |= {name: column.objects() for name, column in batch.columns.items()}
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return np.fromiter(rows, object, batch.rows)
+
+    def _grow(self) -> None:
+        keys = len(self._keys)
+        for lane in self._lanes:
+            if keys > lane.keys:
+                lane.grow_keys(keys)
+        size = max((_space(lane) for lane in self._lanes), default=0)
+        start = ALWAYS if self.watermark is None else self.watermark
+        self._clock = longer(self._clock, size, start)
+
+    def _check_order(self, rows: Rows) -> None:
+        """Refuse a row that is earlier than its key's last one."""
+        bad = int(compiled_loops().first_fall(rows.keys, rows.times, self._clock.copy()))
+        if bad < 0:
+            return
+        number = int(rows.keys[bad])
+        key = [column[0].as_py() for column in self._keys.columns(np.array([number]))]
+        raise ValueError(
+            f"row {bad} has time {int(rows.times[bad])}, before an earlier row of "
+            f"{'its key ' + repr(tuple(key)) if key else 'the stream'}: the query is declared ordered; "
+            "sort the rows, or leave ordered=True out"
+        )
+
+    def _count(self, rows: Rows, batch: Batch, counted: list[Array | None]) -> None:
+        counters = self._counters
+        counters.rows += len(rows)
+        counters.bad_times += batch.bad_times
+        if self.watermark is not None:
+            counters.late += int(np.count_nonzero(rows.times < self.watermark))
+        if all(counts is not None for counts in counted):
+            counts = np.logical_or.reduce([c for c in counted if c is not None])
+            counters.dropped += len(rows) - int(np.count_nonzero(counts))
+
+    # The watermark advances
+
+    def advance(self, watermark: Any = None) -> pa.Table:
+        """Move the watermark, and return the windows that are complete by it or were changed.
+
+        Without an argument it goes to the latest time seen, less the query's `watermark`. One that is
+        not ahead of the last is ignored.
+        """
+        time = self._time_of(watermark)
+        if time is None or (self.watermark is not None and time <= self.watermark):
+            return self._table([])
+        self.watermark = time
+        if self.query.ordered:
+            np.maximum(self._clock, time, out=self._clock)
+            return self._table([lane.advance(self._clock) for lane in self._lanes])
+        return self._table([lane.advance(np.array([time])) for lane in self._lanes])
+
+    def _time_of(self, watermark: Any) -> int | None:
+        if watermark is None:
+            return None if self._latest == ALWAYS else self._latest - self.query.delay
+        if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
+            return int(watermark)
+        try:
+            return int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise TypeError(f"a watermark is a time, got {watermark!r}") from error
+
+    def finish(self, data: Any) -> pa.Table:
+        """Take a whole table and return all its windows; of those that repeat, all that have rows."""
+        tables = [self.process(data)]
+        if self._lanes and self._latest > ALWAYS:
+            ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
+            uptos = [
+                np.maximum(self._clock, e) if self.query.ordered else np.array([e]) for e in ends
+            ]
+            tables.append(
+                self._table([lane.advance(u) for lane, u in zip(self._lanes, uptos, strict=True)])
+            )
+            self.watermark = max(ends)
+        return pa.concat_tables(tables)
+
+    # Results go out
+
+    def _table(self, reports: list[Report]) -> pa.Table:
+        """Write reports, one per lane, as one table."""
+        named = [(lane.names, report) for lane, report in zip(self._lanes, reports, strict=False)]
+        named = [(names, report) for names, report in named if len(report.windows)]
+        self._counters.windows_reported += sum(len(report.windows) for _, report in named)
+        times = self._time_type if measured_in_time(self.query) else pa.int64()
+        return write_table(self.query, self._keys, self._feeds, times, named)
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far, and what is held now."""
+        counters = self._counters
+        counters.slices = sum(len(lane.slices) for lane in self._lanes if isinstance(lane, Lane))
+        counters.rows_kept = sum(lane.rows_kept for lane in self._lanes)
+        counters.keys = len(self._keys)
+        counters.state_bytes = sum(lane.bytes for lane in self._lanes)
+        return Counters(**{f.name: getattr(counters, f.name) for f in fields(counters)})
+
+
+def _space(lane: AnyLane) -> int:
+    return lane.slices.keys if isinstance(lane, Lane) else lane.kept.runs.keys
+
+
+def last_end(windows: Iterable[Window], latest: int) -> int:
+    """Return a watermark by which every window that the data fill is complete."""
+    return max(_last_end(window, latest) for window in windows)
+
+
+def _last_end(window: Window, latest: int) -> int:
+    if isinstance(window, LastN):
+        return window.first_end(latest)
+    if isinstance(window, Session):
+        return latest + window.gap + 1
+    if isinstance(window, ContextFreeWindow) and window.measure == "time":
+        return max(latest + 1, end_of_last(window, latest))
+    return latest + 1

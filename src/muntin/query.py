@@ -1,0 +1,159 @@
+"""A query: windows x aggregates x keys over a stream, and what lateness means for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from muntin.aggregates import Aggregate
+from muntin.windows import Window, microseconds
+
+if TYPE_CHECKING:
+    from muntin.operator import Operator
+    from muntin.plan import Plan
+
+COLUMNS = ("window", "start", "end", "kind")
+EMITS = ("every", "changes")
+BAD_TIMES = ("error", "drop")
+
+
+@dataclass(frozen=True)
+class Query:
+    """Windows and aggregates over a stream of rows.
+
+    `time` is the column of the rows' times, `keys` the columns they are grouped by. `watermark` is how
+    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its end
+    a window is still corrected. `ordered` declares that each key's rows come in the order of time. With
+    `emit="changes"` a window is reported only if its values are not those of the one before it.
+
+    >>> import muntin as mt
+    >>> query = mt.Query(
+    ...     time="t",
+    ...     keys=("plug",),
+    ...     windows={"last 20": mt.Sliding(20, 10)},
+    ...     aggregates={"peak": mt.Max("watts")},
+    ... )
+    >>> table = query.run({"t": [1, 12, 25], "plug": ["a", "a", "a"], "watts": [5, 9, 7]})
+    >>> table.select(["start", "end", "peak"]).to_pylist()[0]
+    {'start': -10, 'end': 10, 'peak': 5}
+    """
+
+    time: str
+    windows: Mapping[str, Window]
+    aggregates: Mapping[str, Aggregate]
+    keys: tuple[str, ...] = ()
+    watermark: Any = 0
+    lateness: Any = 0
+    ordered: bool = False
+    emit: str = "every"
+    on_bad_time: str = "error"
+    delay: int = field(init=False, repr=False)
+    allowed: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "windows", dict(self.windows))
+        object.__setattr__(self, "aggregates", dict(self.aggregates))
+        object.__setattr__(self, "delay", _duration("watermark", self.watermark))
+        object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
+        if not isinstance(self.time, str):
+            raise TypeError(f"time is the name of a column, got {self.time!r}")
+        if self.emit not in EMITS:
+            raise ValueError(f"emit must be one of {', '.join(EMITS)}, got {self.emit!r}")
+        if self.on_bad_time not in BAD_TIMES:
+            raise ValueError(
+                f"on_bad_time must be one of {', '.join(BAD_TIMES)}, got {self.on_bad_time!r}"
+            )
+        _check_windows(self.windows)
+        _check_aggregates(self.aggregates)
+        _check_names(keys, [*self.aggregates])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values are needed, besides time and keys."""
+        names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
+        names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
+        return tuple(dict.fromkeys(names))
+
+    def plan(self, kind: str = "auto") -> "Plan":
+        """Return how the query will run; see `explain`."""
+        from muntin.plan import make_plan
+
+        return make_plan(self, kind)
+
+    def explain(self, plan: str = "auto") -> str:
+        """Say which slices are made, what is kept, how windows are merged of it, and why."""
+        return str(self.plan(plan))
+
+    def operator(self, plan: str = "auto") -> "Operator":
+        """Return an operator that takes batches of rows and gives results."""
+        from muntin.operator import Operator
+
+        return Operator(self, self.plan(plan))
+
+    def restore(self, snapshot: bytes, plan: str = "auto") -> "Operator":
+        """Return the operator of which a snapshot was taken."""
+        from muntin.operator import Operator
+
+        return Operator.restore(self, self.plan(plan), snapshot)
+
+    def run(self, data: Any, plan: str = "auto") -> Any:
+        """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
+        return self.operator(plan).finish(data)
+
+
+def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return the columns that an aggregate takes, or its parts do."""
+    names = [c for part in aggregate.parts for c in columns_of(part)]
+    return tuple(dict.fromkeys([*aggregate.columns, *names]))
+
+
+def _duration(name: str, value: Any) -> int:
+    length = microseconds(value)
+    if length < 0:
+        raise ValueError(f"{name} must not be negative, got {value!r}")
+    return length
+
+
+def _check_windows(windows: Mapping[str, Window]) -> None:
+    if not windows:
+        raise ValueError(
+            "a query needs at least one window: windows={'last hour': Tumbling('1 h')}"
+        )
+    for name, window in windows.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a window is named by text, got {name!r}")
+        if not isinstance(window, Window):
+            raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
+
+
+def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
+    if not aggregates:
+        raise ValueError("a query needs at least one aggregate: aggregates={'total': Sum('watts')}")
+    for name, aggregate in aggregates.items():
+        if not isinstance(name, str):
+            raise TypeError(f"an aggregate is named by text, got {name!r}")
+        if not isinstance(aggregate, Aggregate):
+            raise TypeError(
+                f"aggregate {name!r} must be one such as Max('watts'), got {aggregate!r}"
+            )
+        bare = [a for a in (aggregate.parts or (aggregate,)) if not columns_of(a)]
+        for part in bare:
+            if part.name != "count":
+                raise ValueError(
+                    f"aggregate {name!r} does not say which column it is of: write it like Max('watts')"
+                )
+
+
+def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
+    for names, what in ((keys, "a key"), (tuple(aggregates), "an aggregate")):
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"{what} is named by text, got {name!r}")
+            if name in COLUMNS:
+                raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
+    for name in {*keys}:
+        if keys.count(name) > 1:
+            raise ValueError(f"the key {name!r} is given twice")
+        if name in aggregates:
+            raise ValueError(f"{name!r} is a key and an aggregate: give the aggregate another name")

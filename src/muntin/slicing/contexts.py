@@ -1,0 +1,241 @@
+"""Windows whose edges depend on rows: punctuations, users' own contexts, the last n rows every so often.
+
+Rows are kept (EDBT 2019, section 5.1), lifted: a slice of one row each, from which windows are merged by
+one shared scan. A late row may move, add or remove edges behind it: what was reported and is no more is
+retracted. Work per report is O(rows of the windows concerned), key by key.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from muntin.slicing.grid import less
+from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, longer
+from muntin.slicing.loops import ALWAYS, NEVER, Array
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import KeptRows, Rows
+from muntin.windows import ContextAwareWindow, LastN
+
+ROW = "row"
+Line = tuple[int, int, int, int, int, int, int]
+
+
+@dataclass
+class Book:
+    """What is known of one key's windows: their edges, which were reported, and the open context."""
+
+    edges: list[int] = field(default_factory=list)
+    reported: dict[int, int] = field(default_factory=dict)
+    context: Any = None
+    told: int = ALWAYS
+
+
+class ContextLane:
+    """Windows over kept rows, found key by key."""
+
+    def __init__(
+        self,
+        windows: dict[str, LastN | ContextAwareWindow],
+        partials: list[Partials],
+        *,
+        lateness: int,
+        changes: bool,
+    ) -> None:
+        self.names = list(windows)
+        self.windows = windows
+        self.partials = partials
+        self.lateness = lateness
+        self.keys = 0
+        needs_rows = any(isinstance(w, ContextAwareWindow) for w in windows.values())
+        held: list[Partials | None] = [*partials]
+        self.kept = KeptRows(held, ROW if needs_rows else None)
+        self._changes = changes
+        self._ticks = any(isinstance(w, LastN) for w in windows.values())
+        self._time = np.full(1, ALWAYS)
+        self._first_rank = np.zeros(0, np.int64)
+        self._books: list[dict[int, Book]] = [{} for _ in windows]
+        self._fresh: dict[int, int] = {}
+        self._due: dict[int, int] = {}
+
+    def grow_keys(self, keys: int) -> None:
+        """Make space for more keys."""
+        self.keys = keys
+        self.kept.runs.grow_keys(keys)
+        self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count, and those lifted."""
+        time = self._time[rows.keys] if len(self._time) > 1 else self._time
+        counts = rows.times >= less(time, self.lateness)
+        rows = rows.take(np.nonzero(counts)[0]).in_order()
+        if len(rows) == 0:
+            return counts, None
+        return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    def commit(self, prepared: Prepared) -> None:
+        """Keep the rows."""
+        rows = prepared.rows
+        keys, _ = self.kept.insert(rows, prepared.kept)
+        first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
+        for key, time in zip(keys.tolist(), rows.times[first].tolist(), strict=True):
+            self._fresh[key] = min(time, self._fresh.get(key, NEVER))
+
+    def advance(self, watermark: Array) -> Report:
+        """Report the windows that are complete or have changed, and retract those that are no more."""
+        before = self._time
+        self._time = np.maximum(watermark, longer(before, len(watermark), ALWAYS))
+        lines: list[Line] = []
+        for key in self._visited():
+            place = key if len(self._time) > 1 else 0
+            after = int(before[place]) if place < len(before) else ALWAYS
+            lines += self._report(key, after, int(self._time[place]))
+        self._fresh = {}
+        windows = np.array(lines, np.int64).reshape(-1, 7)
+        valued = windows[:, 5] > windows[:, 4]
+        lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (4, 5))
+        cuts = np.array([0, len(lo)])
+        return Report(windows, [column.query(lo, hi, cuts, 1) for column in self.partials])
+
+    def _visited(self) -> list[int]:
+        if self._ticks:
+            return np.nonzero(self.kept.runs.length)[0].tolist()  # type: ignore[no-any-return]
+        time = self._time
+        due = [k for k, t in self._due.items() if t <= int(time[k if len(time) > 1 else 0])]
+        return sorted({*due, *self._fresh})
+
+    def _report(self, key: int, after: int, upto: int) -> list[Line]:
+        """Return the windows of one key to report, and forget the rows that none needs any more."""
+        runs = self.kept.runs
+        head, count = int(runs.head[key]), int(runs.length[key])
+        meta = runs.meta[head : head + count]
+        final = ALWAYS if upto < ALWAYS + self.lateness else upto - self.lateness
+        lines: list[Line] = []
+        needed, due = count, NEVER
+        for d, window in enumerate(self.windows.values()):
+            if isinstance(window, LastN):
+                lines += self._last_rows(key, d, window, meta[:, 0], meta[:, 2], after, upto)
+                before_final = int(np.searchsorted(meta[:, 0], final))
+                needed = min(needed, max(before_final - window.n, 0))
+            else:
+                lines += self._contexts(key, d, window, meta, upto)
+                book = self._books[d][key]
+                _forget(book, final)
+                start = book.edges[0] if book.edges else NEVER
+                needed = min(needed, int(np.searchsorted(meta[:, 0], start)))
+                due = min(
+                    due, *(e for s, e in pairwise(book.edges) if s not in book.reported), NEVER
+                )
+        self._due[key] = due
+        meta[:, 2] = 0
+        runs.drop_front(np.array([key]), np.array([needed]))
+        self._first_rank[key] += needed
+        return lines
+
+    def _last_rows(
+        self, key: int, d: int, window: LastN, times: Array, new: Array, after: int, upto: int
+    ) -> list[Line]:
+        """Return the last n rows at each end that is due, or whose rows have changed."""
+        head, rank = int(self.kept.runs.head[key]), int(self._first_rank[key])
+        if len(times) == 0:
+            return []
+        first = window.first_end(max(after, int(times[0])))
+        ends = np.arange(first, upto + 1, window.every) if first <= upto else times[:0]
+        if self._changes:
+            steps = (times - window.origin) // window.every + 1
+            ends = np.intersect1d(ends, np.unique(steps * window.every + window.origin))
+        fresh = self._fresh.get(key, NEVER)
+        again = times[:0]
+        if fresh < after:
+            again = np.arange(window.first_end(fresh), after + 1, window.every)
+        total = np.append(0, np.cumsum(new))
+        lines: list[Line] = []
+        for group, late in ((again, True), (ends, False)):
+            hi = np.searchsorted(times, group)
+            lo = np.maximum(hi - window.n, 0)
+            for end, a, b in zip(group.tolist(), lo.tolist(), hi.tolist(), strict=True):
+                if late and total[b] == total[a]:
+                    continue
+                kind = UPDATE if late and b > total[b] else RESULT
+                lines.append((key, d, rank + a, end, head + a, head + b, kind))
+        return lines
+
+    def _contexts(
+        self, key: int, d: int, window: ContextAwareWindow, meta: Array, upto: int
+    ) -> list[Line]:
+        """Return the windows between edges that are complete, changed or gone."""
+        book = self._books[d].setdefault(key, Book())
+        fresh = self._fresh.get(key, NEVER)
+        since = self._edges(book, window, key, meta, fresh) if fresh < NEVER else NEVER
+        head = int(self.kept.runs.head[key])
+        complete = {start: end for start, end in pairwise(book.edges) if end <= upto}
+        lines: list[Line] = []
+        for start, end in list(book.reported.items()):
+            if start >= since and complete.get(start) != end:
+                lines.append((key, d, start, end, 0, 0, RETRACT))
+                del book.reported[start]
+        for start, end in complete.items():
+            lo, hi = np.searchsorted(meta[:, 0], [start, end]).tolist()
+            known = start in book.reported
+            if not known or meta[lo:hi, 2].any():
+                kind = UPDATE if known else RESULT
+                lines.append((key, d, start, end, head + lo, head + hi, kind))
+                book.reported[start] = end
+        return lines
+
+    def _edges(
+        self, book: Book, window: ContextAwareWindow, key: int, meta: Array, fresh: int
+    ) -> int:
+        """Find the edges anew from the window that holds the first new row on; return its start."""
+        times, records = meta[:, 0], self.kept.extra
+        assert records is not None
+        rows = records.array[int(self.kept.runs.head[key]) :][: len(times)]
+        if fresh <= book.told or not book.edges:
+            at = max(bisect_right(book.edges, fresh) - 1, 0)
+            start = min(book.edges[at], fresh) if book.edges else fresh
+            del book.edges[at:]
+            since = start
+            book.edges.append(start)
+            book.context = window.begin()
+            lo = self._tell(book, window, times, rows, int(np.searchsorted(times, start)))
+        else:
+            since = book.edges[-1]
+            lo = int(np.searchsorted(times, book.told, side="right"))
+        while lo < len(times):
+            time = int(times[lo])
+            hi = int(np.searchsorted(times, time, side="right"))
+            if any([window.opens(book.context, time, row) for row in rows[lo:hi]]):
+                book.edges.append(time)
+                book.context = window.begin()
+                self._tell(book, window, times, rows, lo)
+            lo = hi
+            book.told = time
+        return since
+
+    @staticmethod
+    def _tell(book: Book, window: ContextAwareWindow, times: Array, rows: Array, lo: int) -> int:
+        """Tell a new window's context of the rows at its start; return the first row behind them."""
+        time = int(times[lo])
+        hi = int(np.searchsorted(times, time, side="right"))
+        for row in rows[lo:hi]:
+            window.opens(book.context, time, row)
+        book.told = time
+        return hi
+
+    @property
+    def rows_kept(self) -> int:
+        """How many rows are kept."""
+        return len(self.kept)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the kept rows; of objects, that of their references."""
+        return self.kept.bytes
+
+
+def _forget(book: Book, final: int) -> None:
+    """Forget windows that end by a time up to which nothing changes any more."""
+    while len(book.edges) > 1 and book.edges[1] <= final:
+        book.reported.pop(book.edges.pop(0), None)

@@ -1,0 +1,135 @@
+"""Where slices begin: the edges of all context-free windows, merged.
+
+Edges are enumerated for a stretch of the measure at once, some way ahead, and kept: the next edge of a
+row is then one comparison away. Where a batch has few rows over a long stretch, each row's edge is
+computed from the windows' periods instead.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
+from muntin.windows import ContextFreeWindow, Periodic
+
+AHEAD = 8
+FEW_EDGES = 4096
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Edges at k * step + offset, for many steps and offsets."""
+
+    steps: Array
+    offsets: Array
+
+    @classmethod
+    def of(cls, windows: Sequence[Periodic]) -> "Lattice":
+        """Return the starts and ends of the windows, each lattice once."""
+        pairs = {(w.every, w.origin % w.every) for w in windows}
+        pairs |= {(w.every, (w.origin + w.size) % w.every) for w in windows}
+        ordered = sorted(pairs)
+        return cls(
+            np.array([step for step, _ in ordered], np.int64),
+            np.array([offset for _, offset in ordered], np.int64),
+        )
+
+    def count(self, lo: int, hi: int) -> int:
+        """Return about how many edges lie in [lo, hi]."""
+        return int(np.sum((hi - lo) // self.steps + 2)) if len(self.steps) else 0
+
+    def between(self, lo: int, hi: int) -> Array:
+        """Return the edges in [lo, hi] and the last before it, not in order."""
+        first = (lo - self.offsets) // self.steps
+        counts = (hi - self.offsets) // self.steps - first + 1
+        which = np.repeat(np.arange(len(counts)), counts)
+        k = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return (first[which] + k) * self.steps[which] + self.offsets[which]
+
+    def floor(self, measure: Array) -> Array:
+        """Return the last edge at or before each value."""
+        edges = np.full(len(measure), ALWAYS)
+        for step, offset in zip(self.steps, self.offsets, strict=True):
+            np.maximum(edges, (measure - offset) // step * step + offset, out=edges)
+        return edges
+
+
+class Edges:
+    """The edges of a set of windows."""
+
+    def __init__(self, windows: Sequence[ContextFreeWindow]) -> None:
+        self._lattice = Lattice.of([w for w in windows if isinstance(w, Periodic)])
+        self._listed = [w for w in windows if not isinstance(w, Periodic)]
+        self._known = np.zeros(0, np.int64)
+        self._cached = np.zeros(0, np.int64)
+        self._from, self._to = 0, -1
+
+    def starts(self, measure: Array) -> Array:
+        """Return where the slice of each row begins."""
+        lo, hi = int(measure.min()), int(measure.max())
+        if self._too_many(lo, hi, len(measure)):
+            starts = self._lattice.floor(measure)
+            known = self._listed_edges(lo, hi)
+            if len(known):
+                at = np.searchsorted(known, measure, side="right") - 1
+                np.maximum(starts, np.where(at >= 0, known[at], ALWAYS), out=starts)
+            return starts
+        starts = np.empty(len(measure), np.int64)
+        compiled_loops().slice_starts(measure, self.between(lo, hi), starts)
+        return starts
+
+    def cuts(self, measure: Array) -> tuple[Array, Array]:
+        """Return for values in order the starts of their slices and the first row of each slice."""
+        lo, hi = int(measure[0]), int(measure[-1])
+        if self._too_many(lo, hi, len(measure)):
+            starts = self.starts(measure)
+            rows = np.append(0, np.nonzero(np.diff(starts))[0] + 1)
+            return starts[rows], rows
+        edges = self.between(lo, hi)[:-1]
+        rows = np.searchsorted(measure, edges)
+        filled = np.append(rows[1:], len(measure)) > rows
+        return edges[filled], rows[filled]
+
+    def between(self, lo: int, hi: int) -> Array:
+        """Return the edges in [lo, hi], with the last before lo and one that is never reached."""
+        if lo < self._from or hi > self._to:
+            self._from, self._to = lo, hi + AHEAD * (hi - lo)
+            edges = self._lattice.between(self._from, self._to)
+            listed = self._listed_edges(self._from, self._to)
+            self._cached = np.unique(np.concatenate([edges, listed, [NEVER]]))
+            if len(self._cached) == 1 or self._cached[0] > lo:
+                self._cached = np.append(ALWAYS, self._cached)
+        first = int(np.searchsorted(self._cached, lo, side="right")) - 1
+        last = int(np.searchsorted(self._cached, hi, side="right"))
+        found = self._cached[first : last + 1].copy()
+        found[-1] = NEVER
+        return found
+
+    def _too_many(self, lo: int, hi: int, rows: int) -> bool:
+        return self._lattice.count(lo, hi) > max(FEW_EDGES, 4 * rows)
+
+    def _listed_edges(self, lo: int, hi: int) -> Array:
+        """Return the edges of windows that do not repeat, from before lo to hi.
+
+        What lies before the first time ever asked for is not known to a window that only tells its
+        next edge: that time is taken as an edge. More edges than needed do no harm.
+        """
+        if not self._listed:
+            return self._known
+        edges = set(self._known.tolist())
+        least, most = (min(edges), max(edges)) if edges else (hi + 1, hi)
+        if lo < least:
+            edges |= {lo, *_walk(self._listed, lo, min(hi, least))}
+        if hi > most:
+            edges |= set(_walk(self._listed, max(most, lo), hi))
+        self._known = np.array(sorted(edges), np.int64)
+        return self._known
+
+
+def _walk(windows: Sequence[ContextFreeWindow], after: int, upto: int) -> Iterator[int]:
+    for window in windows:
+        edge = window.next_edge(after)
+        while edge is not None and edge <= upto:
+            yield edge
+            edge = window.next_edge(edge)

@@ -1,0 +1,223 @@
+"""Context-free windows: tumbling, sliding and other windows whose edges are the same for all keys.
+
+The measure may be time, an advancing column, or in ordered streams the number of rows. The edges of all
+windows together cut it into slices; a slice exists where a key has rows.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from muntin.slicing.edges import Edges
+from muntin.slicing.lane import GROUP_FIELDS, Lane, Prepared, Report, longer, one_group
+from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import Rows
+from muntin.windows import ContextFreeWindow, Periodic
+
+PLAIN, TIMED, REFOLDED = 3, 5, 6
+"""How much is known of a slice: its rows, their first and last times, whether to fold it anew."""
+
+
+class GridLane(Lane):
+    """Slices between the edges of context-free windows over time.
+
+    `lateness` is how long after its end a window still changes. With `per_key` each key has a watermark
+    of its own.
+    """
+
+    def __init__(
+        self,
+        windows: dict[str, ContextFreeWindow],
+        partials: list[Partials],
+        *,
+        lateness: int,
+        per_key: bool = False,
+        width: int = PLAIN,
+        changes: bool = False,
+        every_row: bool = False,
+    ) -> None:
+        periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
+        listed = {n: w for n, w in windows.items() if n not in periodic}
+        super().__init__([*periodic, *listed], partials, width, width == REFOLDED)
+        self.windows = {**periodic, **listed}
+        self.lateness = lateness
+        self._edges = EveryRow() if every_row else Edges([*windows.values()])
+        self._periods = np.array(
+            [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
+        ).reshape(-1, 3)
+        self._listed = list(enumerate(listed.values(), len(periodic)))
+        self._changes = changes
+        self._stride = int(per_key)
+        self._after = np.full(int(not per_key), ALWAYS)
+        self._dirty = np.zeros(0, np.int64)
+        self._oldest = NEVER
+
+    def grow_keys(self, keys: int) -> None:
+        super().grow_keys(keys)
+        self._dirty = longer(self._dirty, self.slices.keys, NEVER)
+        if self._stride:
+            self._after = longer(self._after, self.slices.keys, ALWAYS)
+
+    # Rows come in
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (None if all do), and those grouped and folded."""
+        counts = self._counting(rows, rows.times)
+        rows = rows if counts is None else rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        rows = rows if self.kept is None else rows.in_order()
+        return counts, self._grouped(rows, rows.times)
+
+    def _counting(self, rows: Rows, measure: Array) -> Array | None:
+        """Return which rows are in a window that is not past."""
+        covering = self._periods[self._periods[:, 1] <= self._periods[:, 0]]
+        after = self._after[rows.keys * self._stride] if self._stride else self._after
+        doubtful = np.arange(len(rows))
+        if len(covering):
+            surely = int((covering[:, 0] - covering[:, 1]).max()) + self.lateness
+            latest = after - np.minimum(surely, after - ALWAYS)
+            if int(latest.max()) <= int(measure.min()):
+                return None
+            doubtful = np.nonzero(measure < latest)[0]
+        if len(doubtful) == 0:
+            return None
+        values = measure[doubtful]
+        past = less(after[doubtful] if self._stride else after, self.lateness)
+        counts = np.ones(len(rows), np.bool_)
+        counts[doubtful] = self._last_ends(values) > np.maximum(past, values)
+        return None if counts.all() else counts
+
+    def _last_ends(self, measure: Array) -> Array:
+        """Return the end of the last window that holds each value."""
+        last = np.full(len(measure), ALWAYS)
+        for size, every, origin in self._periods:
+            end = (measure - origin) // every * every + origin + size
+            np.maximum(last, np.where(end > measure, end, ALWAYS), out=last)
+        for _, window in self._listed:
+            ends = [end_of_last(window, t) for t in measure.tolist()]
+            np.maximum(last, np.array(ends, np.int64), out=last)
+        return last
+
+    def _grouped(self, rows: Rows, measure: Array) -> Prepared:
+        """Group and fold rows that all count."""
+        if self.keys == 1 and never_falls(measure):
+            starts, first = self._edges.cuts(measure)
+            found = one_group(rows, starts, first)
+            late = np.searchsorted(measure, self._after[0])
+            found[:, 3] = np.clip(late - first, 0, found[:, 2])
+            return self.fold(rows, None, found)
+        starts = self._edges.starts(measure)
+        group = np.empty(len(rows), np.int64)
+        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
+        table = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
+        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride)
+        count = compiled_loops().group_rows(*arguments, table, group, found)
+        return self.fold(rows, group, found[:count])
+
+    def commit(self, prepared: Prepared) -> None:
+        """Put the groups into their slices."""
+        found = prepared.found
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
+        log = np.empty((2 * len(found), 3), np.int64)
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
+        steps = compiled_loops().place_groups(found, len(found), *state, log)
+        self.follow(prepared, keys, log, steps)
+        if self.kept is not None:
+            self.kept.insert(prepared.rows, prepared.kept)
+        self._oldest = min(self._oldest, int(found[:, 1].min()))
+
+    # The watermark advances
+
+    def advance(self, watermark: Array) -> Report:
+        """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
+        self.refresh()
+        upto = np.maximum(watermark, self._after)
+        windows = self._due(upto, less(self._after, self.lateness), less(upto, self.lateness))
+        report = self.answer(windows)
+        self.drop_kept()
+        return report
+
+    def _due(self, upto: Array, past: Array, final: Array) -> Array:
+        """Gather the windows that end by `upto`, or changed and end after `past`.
+
+        `final` is the end up to which windows will not change any more; slices that no later window
+        needs are dropped.
+        """
+        keep = less(final, int(self._periods[:, 0].max(initial=0)) - 1)
+        for _, window in self._listed:
+            keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
+        listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
+        bounds = (self._after, upto, past, keep, self._stride)
+        key, gathered = 0, [self._out[:0]]
+        while key < self.keys:
+            key, count = compiled_loops().report_grid(
+                key, self.keys, *state, *bounds, self._periods, listed, self._changes, self._out
+            )
+            gathered.append(self._out[:count].copy())
+            if key < self.keys and count == 0:
+                self._out = np.empty((4 * len(self._out), 7), np.int64)
+        self._after = upto
+        return np.concatenate(gathered)
+
+    def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
+        if final <= self._oldest:
+            return self._oldest
+        return next((start for start, _ in _windows_after(window, final)), NEVER)
+
+    def _listed_windows(self, after: int, upto: Array, past: Array) -> Array:
+        """List the windows that do not repeat: those that end by upto, and those that may change."""
+        lines: list[tuple[int, int, int, int]] = []
+        if self._oldest < NEVER:
+            since = max(after, self._oldest)
+            low = max(int(past.min()), self._oldest)
+            latest = int(self._after.max())
+            for d, window in self._listed:
+                due = window.closed(since, int(upto.max()))
+                again = window.closed(low, latest) if latest > low else ()
+                lines += [(d, start, end, 0) for start, end in due]
+                lines += [(d, start, end, 1) for start, end in again]
+        return np.array(lines, np.int64).reshape(-1, 4)
+
+
+class EveryRow:
+    """Slices of one moment each: the rows themselves, as a tuple buffer or an aggregate tree has them."""
+
+    def starts(self, measure: Array) -> Array:
+        """Return where the slice of each row begins: where the row is."""
+        return measure
+
+    def cuts(self, measure: Array) -> tuple[Array, Array]:
+        """Return the different values, and the first row of each."""
+        first = np.append(0, np.nonzero(np.diff(measure))[0] + 1)
+        return measure[first], first
+
+
+def less(values: Array, amount: int) -> Array:
+    """Subtract, with the earliest time there is as the floor."""
+    return np.where(values < ALWAYS + amount, ALWAYS, values - amount)
+
+
+def never_falls(values: Array) -> bool:
+    """Whether no value is below the one before."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
+def _windows_after(window: ContextFreeWindow, t: int) -> Iterable[tuple[int, int]]:
+    """Return the windows that end after t, in the order of their ends, one edge after the other."""
+    before, edge = t, window.next_edge(t)
+    while edge is not None:
+        yield from window.closed(before, edge)
+        before, edge = edge, window.next_edge(edge)
+
+
+def end_of_last(window: ContextFreeWindow, t: int) -> int:
+    """Return the end of the last window that holds t."""
+    last = ALWAYS
+    for start, end in _windows_after(window, t):
+        if start > t:
+            break
+        last = end
+    return last

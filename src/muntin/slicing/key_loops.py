@@ -1,0 +1,149 @@
+"""Open addressing: words, or texts of bytes, to dense numbers.
+
+`slots` has 2^k places that are probed one after another from a key's hash on, and a last one for null,
+which is a key too. A slot holds a key's number, or -1; what the key is lies beside, by number, so that
+a slot takes four bytes and the slots of many keys stay in the processor's cache. A loop that has no room
+for another key returns how far it came, and the caller grows the table. Written out into a generated
+module, as `kernels/drivers.py` is.
+"""
+# ruff: noqa: F821
+# mypy: ignore-errors
+
+from typing import Any
+
+
+def place_of(word: Any, shift: Any) -> Any:
+    """Return where probing for a word starts: the upper bits of a product, which all its bits reach."""
+    return ((word ^ (word >> U(32))) * U(0x9E3779B97F4A7C15)) >> shift
+
+
+def eight(data: Any, i: Any) -> Any:
+    """Return data[i : i + 8] as one word; compiled, this is one load."""
+    word = U(0)
+    for k in range(U(8)):
+        word |= U(data[i + k]) << (U(8) * k)
+    return word
+
+
+def hash_of(data: Any, start: Any, end: Any) -> Any:
+    """Return a word that depends on every byte of data[start:end] and on its place."""
+    word = end - start
+    while start + U(8) <= end:
+        word = (word ^ eight(data, start)) * U(0x9E3779B97F4A7C15)
+        word ^= word >> U(32)
+        start += U(8)
+    while start < end:
+        word = (word ^ U(data[start])) * U(0x100000001B3)
+        start += U(1)
+    return word
+
+
+def same(data: Any, start: Any, end: Any, texts: Any, first: Any, last: Any) -> Any:
+    """Whether data[start:end] and texts[first:last] are the same bytes."""
+    if end - start != last - first:
+        return False
+    while start + U(8) <= end:
+        if eight(data, start) != eight(texts, first):
+            return False
+        start += U(8)
+        first += U(8)
+    while start < end:
+        if data[start] != texts[first]:
+            return False
+        start += U(1)
+        first += U(1)
+    return True
+
+
+def refill(slots: Any, keys: Any, count: Any, null: Any) -> None:
+    """Put `count` keys into slots that are all empty; `null` is the number of null, or -1."""
+    last = U(len(slots) - 1)
+    mask = last - U(1)
+    shift = leading_zeros(mask)
+    for number in range(count):
+        if number == null:
+            slots[last] = number
+        else:
+            slot = place_of(U(keys[number]), shift)
+            while slots[slot] >= 0:
+                slot = (slot + U(1)) & mask
+            slots[slot] = number
+
+
+def number_words(
+    words: Any, valid: Any, row: Any, slots: Any, keys: Any, count: Any, out: Any
+) -> Any:
+    """Number the words from `row` on; return the row it came to, and the number of keys then."""
+    rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
+    last = U(len(slots) - 1)
+    mask = last - U(1)
+    shift = leading_zeros(mask)
+    while row < rows:
+        word = words[row]
+        if nullable and not valid[row]:
+            slot = last
+        else:
+            slot = place_of(U(word), shift)
+            while slots[slot] >= 0 and keys[slots[slot]] != word:
+                slot = (slot + U(1)) & mask
+        if slots[slot] < 0:
+            if count == room:
+                break
+            keys[count] = word
+            slots[slot] = count
+            count += U(1)
+        out[row] = slots[slot]
+        row += U(1)
+    return row, count
+
+
+def number_texts(
+    data: Any,
+    offsets: Any,
+    valid: Any,
+    row: Any,
+    slots: Any,
+    keys: Any,
+    ends: Any,
+    texts: Any,
+    count: Any,
+    out: Any,
+) -> Any:
+    """Number the texts data[offsets[row] : offsets[row + 1]], as number_words does words.
+
+    The key of a text is its hash; the text of number n is texts[ends[n] : ends[n + 1]].
+    """
+    rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
+    last = U(len(slots) - 1)
+    mask = last - U(1)
+    shift = leading_zeros(mask)
+    while row < rows:
+        start, end = U(offsets[row]), U(offsets[row + U(1)])
+        word = U(0)
+        if nullable and not valid[row]:
+            slot = last
+            end = start
+        else:
+            word = hash_of(data, start, end)
+            slot = place_of(word, shift)
+            while slots[slot] >= 0:
+                n = U(slots[slot])
+                if U(keys[n]) == word and same(
+                    data, start, end, texts, U(ends[n]), U(ends[n + U(1)])
+                ):
+                    break
+                slot = (slot + U(1)) & mask
+        if slots[slot] < 0:
+            first = U(ends[count])
+            length = end - start
+            if count == room or first + length > U(len(texts)):
+                break
+            for i in range(length):
+                texts[first + i] = data[start + i]
+            ends[count + U(1)] = first + length
+            keys[count] = word
+            slots[slot] = count
+            count += U(1)
+        out[row] = slots[slot]
+        row += U(1)
+    return row, count

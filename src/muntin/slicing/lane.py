@@ -1,0 +1,183 @@
+"""A lane: the windows of one query that share slices, because the same rows count for them.
+
+What is common to all lanes is here: groups of rows are folded, put into slices, and the slices' partials
+follow by replaying the log of what was done to the slices. Where slices begin, and which windows are
+due, is said by the lanes themselves: `grid.py` and `sessions.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from muntin.slicing.loops import NEVER, Array, compiled_loops
+from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.runs import Runs
+
+RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
+KEY, WINDOW, START, END, LO, HI, KIND = range(7)
+GROUP_FIELDS = 7
+
+
+@dataclass(frozen=True)
+class Report:
+    """Windows to report: a row of `windows` each (key, window, start, end, lo, hi, kind), and results.
+
+    results[a] are the arrays that aggregate a's kernels gave for the windows that have slices, in their
+    order; the others (retracted or empty) have no values.
+    """
+
+    windows: Array
+    results: list[tuple[Array, ...]]
+
+    @property
+    def valued(self) -> Array:
+        """Which windows have values."""
+        valued: Array = self.windows[:, HI] > self.windows[:, LO]
+        return valued
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch that was grouped and folded; nothing is changed before it is committed."""
+
+    rows: Rows
+    found: Array
+    parts: list[tuple[Array, ...]]
+    kept: list[tuple[Array, ...] | None]
+    counted: Array | None = None
+
+
+class Lane:
+    """Slices shared by some windows, with the partials of all aggregates beside them.
+
+    With `keeps_rows` the rows of aggregates that are not commutative are kept in order, and slices
+    whose rows came out of order are folded anew before windows are merged of them.
+    """
+
+    windows: dict[str, Any]
+
+    def __init__(
+        self, names: list[str], partials: list[Partials], width: int, keeps_rows: bool
+    ) -> None:
+        self.names = names
+        self.partials = partials
+        self.keys = 0
+        self.slices = Runs(width)
+        self.due = np.zeros(0, np.int64)
+        for column in partials:
+            self.slices.beside(column)
+        self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
+        self._out = np.empty((1024, 7), np.int64)
+        self._stale: list[Array] = []
+
+    def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
+        return [None if column.aggregate.commutative else _rows(column) for column in partials]
+
+    def grow_keys(self, keys: int) -> None:
+        """Make space for more keys."""
+        self.keys = keys
+        self.slices.grow_keys(keys)
+        if self.kept is not None:
+            self.kept.runs.grow_keys(keys)
+        self.due = longer(self.due, self.slices.keys, NEVER)
+
+    def fold(self, rows: Rows, group: Array | None, found: Array) -> Prepared:
+        """Fold the groups' rows; nothing is changed yet."""
+        first = np.ascontiguousarray(found[:, 6])
+        parts = [
+            column.fold(inputs, group, first)
+            for column, inputs in zip(self.partials, rows.inputs, strict=True)
+        ]
+        return Prepared(rows, found, parts, [] if self.kept is None else self.kept.lift(rows))
+
+    def follow(self, prepared: Prepared, keys: Array, log: Array, steps: int) -> None:
+        """Let the partials, and the trees above them, follow what was done to the slices."""
+        for column, parts in zip(self.partials, prepared.parts, strict=True):
+            column.replay(log, steps, parts)
+        if self.kept is not None:
+            late = log[:steps][log[:steps, 0] == 2]
+            self._stale.append(prepared.found[late[:, 2], 0])
+        if any(column.eager for column in self.partials):
+            self._settle(prepared, keys, log[:steps])
+
+    def _settle(self, prepared: Prepared, keys: Array, log: Array) -> None:
+        parts = log[log[:, 0] <= 2]
+        changed = np.full(self.slices.keys, NEVER)
+        np.minimum.at(changed, prepared.found[parts[:, 2], 0], parts[:, 1])
+        head = self.slices.head[keys]
+        tail = head + self.slices.length[keys]
+        a = np.where(self.slices.moved[keys], head, np.maximum(changed[keys], head))
+        self.slices.moved[keys] = False
+        for column in self.partials:
+            column.settle(a, tail, head, tail)
+
+    def refresh(self) -> None:
+        """Fold slices anew whose rows did not come in order, once for all rows that came since."""
+        keys = np.unique(np.concatenate(self._stale)) if self._stale else np.zeros(0, np.int64)
+        self._stale = []
+        if self.kept is None or len(keys) == 0:
+            return
+        out = np.empty((int(self.slices.length[keys].sum()), 4), np.int64)
+        state = (self.slices.meta, self.slices.head, self.slices.length)
+        stale = out[: compiled_loops().stale_slices(keys, *state, out)]
+        owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
+        lo, hi = self.kept.places(owner, first), self.kept.places(owner, end)
+        head, length = self.slices.head[owner], self.slices.length[owner]
+        for column, rows in zip(self.partials, self.kept.partials, strict=True):
+            if rows is not None:
+                column.refold(rows, lo, hi, places)
+                column.settle(places, places + 1, head, head + length)
+
+    def drop_kept(self) -> None:
+        """Forget the rows before each key's first slice."""
+        if self.kept is not None:
+            live = self.slices.length > 0
+            first = self.slices.meta[np.where(live, self.slices.head, 0), 3]
+            self.kept.drop_before(np.where(live, first, NEVER))
+
+    def answer(self, windows: Array) -> Report:
+        """Merge the slices of each window."""
+        valued = windows[:, HI] > windows[:, LO]
+        full = windows if valued.all() else windows[valued]
+        lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
+        cuts = np.append(np.append(0, np.nonzero(np.diff(full[:, KEY]))[0] + 1), len(full))
+        results = [column.query(lo, hi, cuts, len(self.names)) for column in self.partials]
+        return Report(windows, results)
+
+    @property
+    def rows_kept(self) -> int:
+        """How many rows are kept."""
+        return 0 if self.kept is None else len(self.kept)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of slices, partials and kept rows; of objects, that of their references."""
+        held = sum(column.bytes for column in self.partials) + self.slices.meta.nbytes
+        return held + (0 if self.kept is None else self.kept.bytes)
+
+
+def _rows(column: Partials) -> Partials:
+    return Partials(column.aggregate, column.kernels, LAZY)
+
+
+def longer(array: Array, size: int, fill: Any) -> Array:
+    """Return the array with at least `size` items, new ones filled."""
+    if len(array) >= size:
+        return array
+    return np.append(array, np.full(size - len(array), fill, array.dtype))
+
+
+def one_group(rows: Rows, starts: Array, first: Array) -> Array:
+    """Return groups for rows of one key in the order of their slices."""
+    found = np.empty((len(first), GROUP_FIELDS), np.int64)
+    ends = np.append(first[1:], len(rows))
+    found[:, 0] = rows.keys[0]
+    found[:, 1] = starts
+    found[:, 2] = ends - first
+    found[:, 3] = 0
+    found[:, 4] = rows.times[first]
+    found[:, 5] = rows.times[ends - 1]
+    found[:, 6] = first
+    return found

@@ -1,0 +1,237 @@
+"""Context-free windows over other measures than time: an advancing column, and the number of rows.
+
+In a stream out of order a late row moves the ranks of all rows behind it. Rows are then kept, and count
+slices are brought up to date once per report: by the inverse where there is one and little moved (EDBT
+2019, Figure 6), else by folding their rows anew.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from muntin.slicing.grid import PLAIN, GridLane, less
+from muntin.slicing.lane import END, KEY, KIND, UPDATE, Prepared, Report, longer
+from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import KeptRows, Rows
+from muntin.windows import ContextFreeWindow
+
+
+class MeasuredLane(GridLane):
+    """Windows whose watermark is per key, because it is no time.
+
+    A row counts if it is not later than the lateness allows.
+    """
+
+    def __init__(
+        self,
+        windows: dict[str, ContextFreeWindow],
+        partials: list[Partials],
+        *,
+        lateness: int,
+        width: int = PLAIN,
+        changes: bool = False,
+    ) -> None:
+        super().__init__(windows, partials, lateness=0, per_key=True, width=width, changes=changes)
+        self._allowed = lateness
+        self._time = np.full(1, ALWAYS)
+
+    def _in_time(self, rows: Rows) -> Array:
+        time = self._time[rows.keys] if len(self._time) > 1 else self._time
+        counts: Array = rows.times >= less(time, self._allowed)
+        return counts
+
+    def _pass(self, watermark: Array) -> None:
+        self._time = np.maximum(watermark, longer(self._time, len(watermark), ALWAYS))
+
+
+class DeltaLane(MeasuredLane):
+    """Windows over a column that advances with time.
+
+    Its watermark is what the column has come to in rows before the watermark.
+    """
+
+    def __init__(self, column: str, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self.column = column
+        self._final = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int) -> None:
+        super().grow_keys(keys)
+        self._final = longer(self._final, self.slices.keys, ALWAYS)
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        measure = rows.extra[self.column]
+        counts = self._in_time(rows) & (measure >= self._final[rows.keys])
+        counts &= self._last_ends(measure) > measure
+        rows = rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        rows = rows if self.kept is None else rows.in_order()
+        return counts, self._grouped(rows, rows.extra[self.column])
+
+    def advance(self, watermark: Array) -> Report:
+        self.refresh()
+        self._pass(watermark)
+        upto = np.maximum(self._come_to(self._time), self._after)
+        self._final = np.maximum(self._come_to(less(self._time, self._allowed)), self._final)
+        report = self.answer(self._due(upto, np.full_like(upto, ALWAYS), self._final))
+        self.drop_kept()
+        return report
+
+    def _come_to(self, time: Array) -> Array:
+        """Return for each key the start of its last slice that has a row before a time."""
+        come_to = np.full(self.slices.keys, ALWAYS)
+        state = (self.slices.meta, self.slices.head, self.slices.length)
+        compiled_loops().last_before(self.keys, *state, time, int(len(time) > 1), come_to)
+        return come_to
+
+
+class RankLane(MeasuredLane):
+    """Windows over the number of rows, in a stream whose rows come in order: a row's rank is final."""
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._ranks = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int) -> None:
+        super().grow_keys(keys)
+        self._ranks = longer(self._ranks, self.slices.keys, 0)
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        counts = self._in_time(rows)
+        rows = rows.take(np.nonzero(counts)[0])
+        ranks, after = np.empty(len(rows), np.int64), self._ranks.copy()
+        compiled_loops().rank_rows(rows.keys, after, ranks)
+        covered = np.nonzero(self._last_ends(ranks) > ranks)[0]
+        if len(covered) == 0:
+            return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], [], after)
+        return counts, replace(self._grouped(rows.take(covered), ranks[covered]), counted=after)
+
+    def commit(self, prepared: Prepared) -> None:
+        assert prepared.counted is not None
+        self._ranks = prepared.counted
+        if len(prepared.found):
+            super().commit(prepared)
+
+    def advance(self, watermark: Array) -> Report:
+        self._pass(watermark)
+        return self.answer(self._due(self._ranks.copy(), self._ranks, self._ranks))
+
+
+class CountLane(MeasuredLane):
+    """Windows over the number of rows, in a stream out of order: rows are kept, ranks move."""
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self.kept: KeptRows = KeptRows([_lazy(column) for column in self.partials])
+        self._first_rank = np.zeros(0, np.int64)
+        self._changed = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int) -> None:
+        super().grow_keys(keys)
+        self._first_rank = longer(self._first_rank, self.slices.keys, 0)
+        self._changed = longer(self._changed, self.slices.keys, NEVER)
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        counts = self._in_time(rows)
+        rows = rows.take(np.nonzero(counts)[0]).in_order()
+        if len(rows) == 0:
+            return counts, None
+        return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    def commit(self, prepared: Prepared) -> None:
+        keys, cut = self.kept.insert(prepared.rows, prepared.kept)
+        self._changed[keys] = np.minimum(self._changed[keys], self._first_rank[keys] + cut)
+        self.due[keys] = ALWAYS
+
+    def advance(self, watermark: Array) -> Report:
+        self._pass(watermark)
+        for key in np.nonzero(self._changed < NEVER)[0].tolist():
+            self._reslice(key, int(self._changed[key]))
+        self._changed[:] = NEVER
+        upto = np.maximum(self._rows_before(self._time), self._after)
+        final = self._rows_before(less(self._time, self._allowed))
+        before = self._after
+        windows = self._due(upto, np.full_like(upto, ALWAYS), final)
+        windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
+        report = self.answer(windows)
+        self._drop_rows()
+        return report
+
+    def _rows_before(self, time: Array) -> Array:
+        """Return the rank of each key's first row at or after a time."""
+        keys = np.arange(self.slices.keys)
+        times = (
+            np.broadcast_to(time, len(keys)) if len(time) == 1 else longer(time, len(keys), ALWAYS)
+        )
+        rows = self.kept.runs
+        found = self.kept.places(keys, np.ascontiguousarray(times))
+        return self._first_rank + found - rows.head[: len(keys)]
+
+    def _reslice(self, key: int, changed: int) -> None:
+        """Bring the slices of a key up to date from the one that holds the first changed rank on."""
+        rows, first_rank = self.kept.runs, int(self._first_rank[key])
+        head, count = int(rows.head[key]), int(rows.length[key])
+        edges = self._edges.between(changed, first_rank + count - 1)
+        starts = np.maximum(edges[:-1], first_rank)
+        ends = np.append(starts[1:], first_rank + count)
+        meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
+        known = int(np.searchsorted(meta[:, 0], starts[0]))
+        old_rows = meta[known:, 1].copy()
+        self.slices.reserve(np.full(max(len(starts) - len(old_rows), 0), key))
+        self.slices.length[key] = known + len(starts)
+        places = int(self.slices.head[key]) + known + np.arange(len(starts))
+        self.slices.meta[places, 0] = starts
+        self.slices.meta[places, 1] = ends - starts
+        self.slices.meta[places, 2] = 1
+        self._dirty[key] = min(int(self._dirty[key]), int(starts[0]))
+        offset = head - first_rank
+        by = self._shifts(rows.meta[head : head + count, 2], starts, ends, first_rank, old_rows)
+        rows.meta[head : head + count, 2] = 0
+        self._fold(key, places, starts + offset, ends + offset, by)
+
+    def _shifts(
+        self, new: Array, starts: Array, ends: Array, first_rank: int, old_rows: Array
+    ) -> Array:
+        """Return how far the rows of each slice moved, 0 where it is not a matter of moving them.
+
+        A slice was only moved if no new row is in it, nor among the rows that it lost.
+        """
+        before = np.append(0, np.cumsum(new))
+        moved = before[starts - first_rank]
+        behind = np.minimum(ends - first_rank + moved, len(new))
+        full = np.zeros(len(starts), np.bool_)
+        full[: len(old_rows)] = old_rows[: len(starts)] == (ends - starts)[: len(old_rows)]
+        untouched = before[behind] == moved
+        fits = (2 * moved < ends - starts) & (ends - first_rank + moved <= len(new))
+        return np.where(full & untouched & fits, moved, 0)
+
+    def _fold(self, key: int, places: Array, lo: Array, hi: Array, by: Array) -> None:
+        slide = np.nonzero(by)[0]
+        head = self.slices.head[[key]]
+        tail = head + self.slices.length[[key]]
+        changed = head if self.slices.moved[key] else places[:1]
+        self.slices.moved[key] = False
+        for column, rows in zip(self.partials, self.kept.partials, strict=True):
+            assert rows is not None
+            anew = np.ones(len(places), np.bool_)
+            if column.kernels.exact_inverse and column.aggregate.commutative:
+                undone = column.shift(rows, places[slide], lo[slide], hi[slide], by[slide])
+                anew[slide] = undone
+            column.refold(rows, lo[anew], hi[anew], places[anew])
+            column.settle(changed, tail, head, tail)
+
+    def _drop_rows(self) -> None:
+        live = self.slices.length > 0
+        rows = self.kept.runs
+        first = self.slices.meta[np.where(live, self.slices.head, 0), 0]
+        first = np.where(live, first, self._first_rank + rows.length[: len(live)])
+        drop = np.maximum(first - self._first_rank, 0)
+        keys = np.nonzero(drop)[0]
+        rows.drop_front(keys, drop[keys])
+        self._first_rank[keys] += drop[keys]
+
+
+def _lazy(column: Partials) -> Partials:
+    return Partials(column.aggregate, column.kernels, "lazy")

@@ -1,0 +1,142 @@
+"""One aggregate's partials beside the slices of an arena, and what is done to them.
+
+A lazy store keeps the slices' partials alone; an eager one keeps the inner nodes of a tree over them too
+(EDBT 2019, section 3; VLDB 2015: FlatFAT), with the leaves behind the nodes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregates import Aggregate
+from muntin.kernels.slices import SliceKernels
+from muntin.slicing.loops import Array
+
+LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
+"""Slices merged at need by a shared scan; a tree that is kept; each window folded for itself."""
+SEVERAL_WINDOWS = 8
+"""From this many kinds of windows on, a tree over the slices is faster than a scan for each kind."""
+
+
+class Partials:
+    """The partials of one aggregate, at the places of an arena of slices."""
+
+    def __init__(self, aggregate: Aggregate, kernels: SliceKernels, store: str) -> None:
+        self.aggregate = aggregate
+        self.kernels = kernels
+        self.store = store
+        self.eager = store == EAGER
+        self._places = 0
+        self._arrays = kernels.buffer(0)
+
+    @property
+    def _base(self) -> int:
+        return self._places if self.eager else 0
+
+    def resize(self, places: int) -> None:
+        """Make room for so many places; the tree is built anew by who asks for more."""
+        arrays = self.kernels.buffer(2 * places if self.eager else places)
+        base = places if self.eager else 0
+        for new, held in zip(arrays, self._arrays, strict=True):
+            new[base : base + self._places] = held[self._base : self._base + self._places]
+        self._arrays, self._places = arrays, places
+
+    def move(self, source: Array, target: Array) -> None:
+        """Move partials to other places, all at once."""
+        for array in self._arrays:
+            array[self._base + target] = array[self._base + source]
+
+    def fold(
+        self, inputs: tuple[Array, ...], group: Array | None, first: Array
+    ) -> tuple[Array, ...]:
+        """Return the partial of each group of rows; rows in the order of their groups have no `group`."""
+        parts = self.kernels.buffer(len(first))
+        module, zero = self.kernels.module, self.kernels.unsigned(0)
+        if group is None:
+            ends = np.append(first[1:], len(inputs[0]))
+            module.fold_spans(inputs, first, ends, parts, np.arange(len(first)), zero)
+        else:
+            module.fold_groups(inputs, group, first, parts)
+        return parts
+
+    def lift(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the partial of each row."""
+        return self.fold(inputs, None, np.arange(len(inputs[0])))
+
+    def replay(self, log: Array, steps: int, parts: tuple[Array, ...]) -> None:
+        """Do to the partials what the log says was done to the slices."""
+        base = self.kernels.unsigned(self._base)
+        in_order_only = not self.aggregate.commutative
+        self.kernels.module.replay(log, steps, parts, self._arrays, base, in_order_only)
+
+    def put(self, places: Array, parts: tuple[Array, ...]) -> None:
+        """Put partials at some places."""
+        for array, part in zip(self._arrays, parts, strict=True):
+            array[self._base + places] = part
+
+    def refold(self, rows: "Partials", lo: Array, hi: Array, places: Array) -> None:
+        """Fold kept rows [lo, hi) into the slices at some places."""
+        base = self.kernels.unsigned(self._base)
+        self.kernels.module.merge_spans(rows._arrays, lo, hi, self._arrays, places, base)
+
+    def shift(self, rows: "Partials", places: Array, a: Array, b: Array, by: Array) -> Array:
+        """Slide slices of kept rows [a, b) back, with the inverse; return where it declined."""
+        undone = np.zeros(len(places), np.bool_)
+        base = self.kernels.unsigned(self._base)
+        module = self.kernels.module
+        module.shift_spans(rows._arrays, self._arrays, places, base, a, b, by, undone)
+        return undone
+
+    def settle(self, a: Array, b: Array, lo: Array, hi: Array) -> None:
+        """Bring the tree above changed places [a, b) of runs [lo, hi) up to date."""
+        if self.eager:
+            base = self.kernels.unsigned(self._base)
+            self.kernels.module.update_trees(self._arrays, base, a, b, lo, hi)
+
+    def query(self, lo: Array, hi: Array, cuts: Array, kinds: int) -> tuple[Array, ...]:
+        """Return the results of windows over slices [lo, hi), those of key c between two cuts."""
+        outs = self.kernels.outputs(len(lo))
+        if len(lo) == 0:
+            return outs
+        module, unsigned = self.kernels.module, self.kernels.unsigned
+        base = unsigned(self._base)
+        if self.eager:
+            module.query_tree(self._arrays, base, lo, hi, outs)
+        elif self.store == FOLDED:
+            module.query_folds(self._arrays, base, lo, hi, outs)
+        elif kinds < SEVERAL_WINDOWS:
+            slots = _power_of_two(int((hi - lo).max()))
+            buffer = (self.kernels.buffer(slots), unsigned(slots - 1))
+            module.query_spans(self._arrays, base, lo, hi, outs, *buffer)
+        else:
+            reach = np.maximum.reduceat(hi, cuts[:-1]) - np.minimum.reduceat(lo, cuts[:-1])
+            leaves = _power_of_two(int(reach.max()))
+            scratch = (self.kernels.buffer(2 * leaves), unsigned(leaves))
+            module.query_new_tree(self._arrays, base, lo, hi, outs, cuts, *scratch)
+        return outs
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the partials; of objects, that of their references."""
+        return sum(array.nbytes for array in self._arrays)
+
+    def plain(self, places: Array) -> list[Any]:
+        """Return the partials at some places as plain data."""
+        if self.kernels.columns is not None:
+            return [array[self._base + places] for array in self._arrays]
+        partials = self._arrays[0][self._base + places]
+        return [[self.aggregate.to_plain(partial) for partial in partials]]
+
+    def load(self, plain: list[Any], places: Array) -> None:
+        """Put saved partials at some places."""
+        if len(plain) != len(self._arrays) or any(len(column) != len(places) for column in plain):
+            raise ValueError(f"partials of {self.aggregate.name!r} do not fit {len(places)} slices")
+        if self.kernels.columns is None:
+            partials = map(self.aggregate.from_plain, plain[0])
+            plain = [np.fromiter(partials, object, len(places))]
+        for array, column in zip(self._arrays, plain, strict=True):
+            array[self._base + places] = column
+
+
+def _power_of_two(n: int) -> int:
+    return max(2, 1 << (n - 1).bit_length())

@@ -1,0 +1,128 @@
+"""Rows: those of a batch on their way in, and those that a plan has to keep.
+
+Rows are kept in (time, arrival) order, key by key, and only where the decision tree of EDBT 2019, Figure 4
+asks for it (`plan.py`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from muntin.slicing.loops import Array, compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.runs import Runs
+
+Inputs = tuple[Array, ...]
+
+
+def object_array(items: Iterable[Any], count: int) -> Array:
+    """Return an array of objects, whatever they are; tuples stay tuples."""
+    return np.fromiter(items, object, count)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in arrival order: their keys and times, what each aggregate takes of them, other columns."""
+
+    keys: Array
+    times: Array
+    inputs: list[Inputs]
+    extra: dict[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def take(self, which: Array) -> "Rows":
+        """Return some of the rows, or all in another order."""
+        return Rows(
+            self.keys[which],
+            self.times[which],
+            [tuple(array[which] for array in inputs) for inputs in self.inputs],
+            {name: array[which] for name, array in self.extra.items()},
+        )
+
+    def in_order(self) -> "Rows":
+        """Return the rows by key, then time, then arrival."""
+        if len(self) < 2:
+            return self
+        back = (self.keys[1:] < self.keys[:-1]) | (
+            (self.keys[1:] == self.keys[:-1]) & (self.times[1:] < self.times[:-1])
+        )
+        return self.take(np.lexsort((self.times, self.keys))) if back.any() else self
+
+
+class Objects:
+    """Something of the kept rows that is no partial, beside their arena."""
+
+    def __init__(self) -> None:
+        self.array = np.empty(0, object)
+
+    def resize(self, places: int) -> None:
+        """Make room for so many places."""
+        array = np.empty(places, object)
+        array[: len(self.array)] = self.array
+        self.array = array
+
+    def move(self, source: Array, target: Array) -> None:
+        """Move objects to other places, all at once."""
+        self.array[target] = self.array[source]
+
+
+class KeptRows:
+    """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
+
+    Of a row are known 0 its time, 1 nothing, 2 whether it is new to who keeps it.
+    """
+
+    def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
+        self.runs = Runs(3)
+        self.partials = partials
+        self.extra = None if extra is None else Objects()
+        self._extra_name = extra
+        for column in (*partials, self.extra):
+            if column is not None:
+                self.runs.beside(column)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def lift(self, rows: Rows) -> list[tuple[Array, ...] | None]:
+        """Return the partials of rows; nothing is changed yet."""
+        return [
+            None if column is None else column.lift(inputs)
+            for column, inputs in zip(self.partials, rows.inputs, strict=True)
+        ]
+
+    def insert(self, rows: Rows, parts: list[tuple[Array, ...] | None]) -> tuple[Array, Array]:
+        """Take rows that are by key, time and arrival; return the keys and their ranks of first change."""
+        first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
+        keys = rows.keys[first]
+        new = np.ones((len(rows), 3), np.int64)
+        new[:, 0] = rows.times
+        places, cut = self.runs.insert(keys, first, np.append(first[1:], len(rows)), new)
+        for column, part in zip(self.partials, parts, strict=True):
+            if column is not None and part is not None:
+                column.put(places, part)
+        if self.extra is not None and self._extra_name is not None:
+            self.extra.array[places] = rows.extra[self._extra_name]
+        return keys, cut
+
+    def places(self, keys: Array, times: Array) -> Array:
+        """Return the place of each key's first row at or after a time."""
+        lo = self.runs.head[keys]
+        found = np.empty(len(keys), np.int64)
+        hi = lo + self.runs.length[keys]
+        compiled_loops().find_all(self.runs.meta, lo, hi, times, found)
+        return found
+
+    def drop_before(self, times: Array) -> None:
+        """Forget the rows of each key before a time."""
+        keys = np.nonzero(self.runs.length[: len(times)])[0]
+        self.runs.drop_front(keys, self.places(keys, times[keys]) - self.runs.head[keys])
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the rows, and of references to objects."""
+        return self.runs.meta.nbytes + sum(c.bytes for c in self.partials if c is not None)

@@ -1,0 +1,120 @@
+"""Runs of slices or rows side by side in one arena: the loops that make room in it.
+
+Compiled by `runs.py`; they know nothing of aggregates. Run k has its items at places [head[k], head[k] +
+length[k]) of the arena, inside the room [base[k], base[k] + room[k]) that is its own.
+"""
+# mypy: ignore-errors
+
+from typing import Any
+
+
+def count_keys(items: Any, more: Any, keys: Any) -> Any:
+    """Count the items per key in more[key], which was 0, and write the keys down; return how many."""
+    count = 0
+    for i in range(len(items)):
+        k = items[i]
+        if more[k] == 0:
+            keys[count] = k
+            count += 1
+        more[k] += 1
+    return count
+
+
+def claim_room(
+    keys: Any,
+    more: Any,
+    base: Any,
+    room: Any,
+    head: Any,
+    length: Any,
+    moved: Any,
+    top: Any,
+    moves: Any,
+) -> Any:
+    """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
+
+    A run whose front half is free moves down in its own room, else it gets a room twice as long at the
+    top. moves[j] is (from, to, items). more is 0 again after it.
+    """
+    count = 0
+    for j in range(len(keys)):
+        k = keys[j]
+        need = length[k] + more[k]
+        more[k] = 0
+        if head[k] + need <= base[k] + room[k]:
+            continue
+        if 2 * need > room[k] or room[k] == 0:
+            new_room = 4
+            while new_room < 2 * need:
+                new_room *= 2
+            room[k] = new_room
+            base[k] = top
+            top += new_room
+        moved[k] = True
+        if length[k] > 0:
+            moves[count, 0] = head[k]
+            moves[count, 1] = base[k]
+            moves[count, 2] = length[k]
+            count += 1
+        head[k] = base[k]
+    return top, count
+
+
+def insert_rows(
+    meta: Any, head: Any, length: Any, keys: Any, new: Any, lo: Any, hi: Any, cut: Any, moves: Any
+) -> Any:
+    """Merge rows that are sorted by (key, time) into their runs, behind rows of equal time.
+
+    `new` holds the rows' meta data, the time first. Rows [lo[j], hi[j]) are of run keys[j], and there is
+    room for them. place[i] is not returned but written over new[i, 1]; cut[j] is how many items the run
+    has before the first row that went in. moves[m] is (from, to), all to be done at once.
+    """
+    width = meta.shape[1]
+    count = 0
+    for j in range(len(keys)):
+        k = keys[j]
+        old = head[k] + length[k] - 1
+        at = old + hi[j] - lo[j]
+        i = hi[j] - 1
+        while i >= lo[j]:
+            t = new[i, 0]
+            while old >= head[k] and meta[old, 0] > t:
+                moves[count, 0] = old
+                moves[count, 1] = at
+                count += 1
+                for c in range(width):
+                    meta[at, c] = meta[old, c]
+                old -= 1
+                at -= 1
+            for c in range(width):
+                meta[at, c] = new[i, c]
+            new[i, 1] = at
+            at -= 1
+            i -= 1
+        cut[j] = old + 1 - head[k]
+        length[k] += hi[j] - lo[j]
+    return count
+
+
+def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
+    """Return the first place in [lo, hi) whose start is not before t, looking near lo first."""
+    step = 1
+    a = lo
+    while a < hi and meta[a, 0] < t:
+        lo = a + 1
+        a += step
+        step *= 2
+    hi = min(a, hi)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if meta[middle, 0] < t:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+def find_all(meta: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
+    """Find each t[j] among the places [lo[j], hi[j])."""
+    for j in range(len(t)):
+        out[j] = find(meta, lo[j], hi[j], t[j])

@@ -1,0 +1,162 @@
+"""An arena of runs, one per key: items in order, side by side, with room to grow.
+
+Items are slices or kept rows. What is known of an item without any aggregate is a row of `meta`; what
+aggregates hold (partials, values) are columns beside it that move when items move. A batch costs
+O(items it adds), amortised: a run that is full moves, and its room doubles.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from muntin.slicing.loops import Array, compiled_loops
+
+FIRST_PLACES = 64
+PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
+
+
+class Beside(Protocol):
+    """Columns beside an arena's items."""
+
+    def resize(self, places: int) -> None:
+        """Make room for so many places."""
+
+    def move(self, source: Array, target: Array) -> None:
+        """Move what is at each source to its target, all at once."""
+
+
+class Runs:
+    """Items of many keys in one arena; `width` integers are known of each."""
+
+    def __init__(self, width: int) -> None:
+        self.meta = np.zeros((FIRST_PLACES, width), np.int64)
+        self.head = np.zeros(0, np.int64)
+        self.length = np.zeros(0, np.int64)
+        self._base = np.zeros(0, np.int64)
+        self._room = np.zeros(0, np.int64)
+        self._more = np.zeros(0, np.int64)
+        self.moved = np.zeros(0, np.bool_)
+        self._top = 0
+        self._beside: list[Beside] = []
+
+    def __len__(self) -> int:
+        return int(self.length.sum())
+
+    @property
+    def keys(self) -> int:
+        """The number of keys there is space for."""
+        return len(self.head)
+
+    @property
+    def places(self) -> int:
+        """The number of places in the arena."""
+        return len(self.meta)
+
+    def beside(self, columns: Beside) -> None:
+        """Keep columns beside the items from now on."""
+        columns.resize(self.places)
+        self._beside.append(columns)
+
+    def leave(self, columns: Beside) -> None:
+        """Keep the columns no longer."""
+        self._beside.remove(columns)
+
+    def grow_keys(self, keys: int) -> None:
+        """Make space for more keys; each begins with an empty run."""
+        if keys > self.keys:
+            more = max(keys, 2 * self.keys) - self.keys
+            for name in PER_KEY:
+                held = getattr(self, name)
+                setattr(self, name, np.append(held, np.zeros(more, held.dtype)))
+
+    def reserve(self, items: Array) -> Array:
+        """Make room for more items, given their keys; return the keys, each once."""
+        module = compiled_loops()
+        keys = np.empty(len(items), np.int64)
+        keys = keys[: module.count_keys(items, self._more, keys)]
+        moves = np.empty((len(keys), 3), np.int64)
+        state = (self._base, self._room, self.head, self.length, self.moved)
+        top, count = module.claim_room(keys, self._more, *state, self._top, moves)
+        self._top = int(top)
+        if self._top > self.places:
+            self._resize(1 << (self._top - 1).bit_length())
+        if count:
+            source, target = _spread(moves[:count])
+            self.meta[target] = self.meta[source]
+            self._move(source, target)
+        return keys
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most of the arena was left by runs that moved."""
+        return self._top > FIRST_PLACES and self._top > 4 * int(self._room.sum())
+
+    def compact(self, alive: Array) -> None:
+        """Forget the keys that are not alive, and close the gaps that moved runs have left."""
+        for name in PER_KEY:
+            setattr(self, name, getattr(self, name)[alive])
+        self._room[:] = np.where(self.length > 0, self._room, 0)
+        base = np.cumsum(self._room) - self._room
+        live = self.length > 0
+        source, target = _spread(np.stack([self.head, base, self.length], 1)[live])
+        self.meta[target] = self.meta[source]
+        self._move(source, target)
+        self._base, self._top = base, int(self._room.sum())
+        self.head = base.copy()
+        self.moved[:] = True
+
+    def drop_front(self, keys: Array, items: Array) -> None:
+        """Forget the first items of each key."""
+        self.head[keys] += items
+        self.length[keys] -= items
+
+    def insert(self, keys: Array, lo: Array, hi: Array, new: Array) -> tuple[Array, Array]:
+        """Merge items [lo, hi) of each key in order; return their places and each key's first change."""
+        self.reserve(np.repeat(keys, hi - lo))
+        moves = np.empty((len(self) + 1, 2), np.int64)
+        cut = np.empty(len(keys), np.int64)
+        state = (self.meta, self.head, self.length)
+        places = new.copy()
+        count = compiled_loops().insert_rows(*state, keys, places, lo, hi, cut, moves)
+        if count:
+            self._move(moves[:count, 0], moves[:count, 1])
+        return places[:, 1], cut
+
+    def _resize(self, places: int) -> None:
+        meta = np.zeros((places, self.meta.shape[1]), np.int64)
+        meta[: self.places] = self.meta
+        self.meta = meta
+        self.moved[:] = True
+        for columns in self._beside:
+            columns.resize(places)
+
+    def _move(self, source: Array, target: Array) -> None:
+        for columns in self._beside:
+            columns.move(source, target)
+
+    def live(self) -> Array:
+        """Return the places of all items, key by key."""
+        held = np.stack([self.head, self.head, self.length], 1)[self.length > 0]
+        return _spread(held)[0]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the items as plain data; columns beside them are saved by who keeps them."""
+        return {"lengths": self.length, "meta": self.meta[self.live()]}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take the items that were saved into an empty arena, key by key from place 0 on."""
+        lengths, meta = plain["lengths"], plain["meta"]
+        if meta.shape != (int(lengths.sum()), self.meta.shape[1]) or (lengths < 0).any():
+            raise ValueError(f"{meta.shape} items for runs of {int(lengths.sum())}")
+        self.grow_keys(len(lengths))
+        keys = np.nonzero(lengths)[0]
+        self.reserve(np.repeat(keys, lengths[keys]))
+        self.length[keys] = lengths[keys]
+        self.meta[self.live()] = meta
+
+
+def _spread(moves: Array) -> tuple[Array, Array]:
+    """Return the places of block moves (from, to, items), one by one."""
+    items = moves[:, 2]
+    offsets = np.arange(int(items.sum())) - np.repeat(np.cumsum(items) - items, items)
+    return np.repeat(moves[:, 0], items) + offsets, np.repeat(moves[:, 1], items) + offsets

@@ -1,0 +1,100 @@
+"""Session windows: each slice is a session, and a row may extend one or join two.
+
+Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
+"""
+
+import numpy as np
+
+from muntin.slicing.lane import GROUP_FIELDS, RETRACT, Lane, Prepared, Report, longer
+from muntin.slicing.loops import ALWAYS, Array, compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import Rows
+from muntin.windows import Session
+
+WIDTH = 7
+
+
+class SessionLane(Lane):
+    """The sessions of one gap."""
+
+    def __init__(
+        self,
+        name: str,
+        window: Session,
+        partials: list[Partials],
+        *,
+        lateness: int,
+        per_key: bool,
+        keeps_rows: bool,
+    ) -> None:
+        super().__init__([name], partials, WIDTH, keeps_rows)
+        self.windows = {name: window}
+        self.gap = window.gap
+        self.lateness = lateness
+        self._stride = int(per_key)
+        self._after = np.full(int(not per_key), ALWAYS)
+        self._gone: list[Array] = []
+
+    def grow_keys(self, keys: int) -> None:
+        super().grow_keys(keys)
+        if self._stride:
+            self._after = longer(self._after, self.slices.keys, ALWAYS)
+
+    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (whose own session would not be past), and those folded."""
+        after = self._after[rows.keys] if self._stride else self._after
+        counts = rows.times > np.maximum(after, ALWAYS + self.gap + self.lateness) - (
+            self.gap + self.lateness
+        )
+        rows = rows if counts.all() else rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        return counts, self._grouped(rows if self.kept is None else rows.in_order())
+
+    def _grouped(self, rows: Rows) -> Prepared:
+        group = np.empty(len(rows), np.int64)
+        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
+        arguments = (rows.keys, rows.times, self.gap, np.full(self.keys, -1), group, found)
+        count = compiled_loops().group_sessions(*arguments)
+        return self.fold(rows, None if count == 1 else group, found[:count])
+
+    def commit(self, prepared: Prepared) -> None:
+        """Put the groups into the sessions they touch."""
+        found, group, space = prepared.found, 0, len(prepared.found)
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
+        while group < len(found):
+            log, gone = np.empty((4 * space, 3), np.int64), np.empty((space, 3), np.int64)
+            arguments = (group, len(found), found, self.gap, *state, log, gone)
+            group, steps, lost = compiled_loops().place_sessions(*arguments)
+            self._gone.append(gone[:lost])
+            self.follow(prepared, keys, log, steps)
+            space *= 2
+        if self.kept is not None:
+            self.kept.insert(prepared.rows, prepared.kept)
+
+    def advance(self, watermark: Array) -> Report:
+        """Report the sessions that are complete or have changed, and retract those that are no more."""
+        self.refresh()
+        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        self._gone = []
+        retracted = np.zeros((len(gone), 7), np.int64)
+        retracted[:, 0], retracted[:, 2] = gone[:, 0], gone[:, 1]
+        retracted[:, 3] = gone[:, 2] + self.gap
+        retracted[:, 6] = RETRACT
+        report = self.answer(np.concatenate([retracted, self._due(watermark)]))
+        self.drop_kept()
+        return report
+
+    def _due(self, watermark: Array) -> Array:
+        self._after = np.maximum(watermark, self._after)
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
+        bounds = (self.gap, self._after, self.lateness, self._stride)
+        key, gathered = 0, [self._out[:0]]
+        while key < self.keys:
+            arguments = (key, self.keys, *state, *bounds, 0, self._out)
+            key, count = compiled_loops().report_sessions(*arguments)
+            gathered.append(self._out[:count].copy())
+            if key < self.keys and count == 0:
+                self._out = np.empty((4 * len(self._out), 7), np.int64)
+        return np.concatenate(gathered)

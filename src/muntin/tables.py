@@ -1,0 +1,60 @@
+"""Reports of windows as one Arrow table."""
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.feeds import Feed
+from muntin.query import Query
+from muntin.slicing.keys import KeyTable
+from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report
+from muntin.slicing.loops import Array
+from muntin.windows import LastN
+
+KINDS = pa.array(["result", "update", "retract", "empty"])
+
+
+def measured_in_time(query: Query) -> bool:
+    """Whether start and end are times in all windows; a number of rows or a column's value is not."""
+    return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
+
+
+def write_table(
+    query: Query,
+    keys: KeyTable,
+    feeds: list[Feed],
+    times: pa.DataType,
+    reports: list[tuple[list[str], Report]],
+) -> pa.Table:
+    """Return the keys, window, start, end, kind and a column per aggregate."""
+    names = [name for window_names, _ in reports for name in window_names]
+    lines = [report.windows for _, report in reports]
+    windows = np.concatenate(lines) if lines else np.zeros((0, 7), np.int64)
+    offsets = np.cumsum([0, *(len(window_names) for window_names, _ in reports)])
+    shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
+    time_type = pa.int64() if pa.types.is_null(times) else times
+    columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
+    columns["window"] = pa.array(names, pa.string()).take(pa.array(windows[:, WINDOW] + shifts))
+    columns["start"] = pa.array(_column(windows, START)).cast(time_type)
+    columns["end"] = pa.array(_column(windows, END)).cast(time_type)
+    columns["kind"] = KINDS.take(pa.array(windows[:, KIND]))
+    valued = np.concatenate([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
+    for i, name in enumerate(query.aggregates):
+        columns[name] = _results(feeds, i, reports, valued)
+    return pa.table(columns)
+
+
+def _column(windows: Array, which: int) -> Array:
+    return np.ascontiguousarray(windows[:, which])
+
+
+def _results(
+    feeds: list[Feed], i: int, reports: list[tuple[list[str], Report]], valued: Array
+) -> pa.Array:
+    if not reports:
+        return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)
+    parts = zip(*(report.results[i] for _, report in reports), strict=True)
+    array = feeds[i].results(tuple(np.concatenate(part) for part in parts))
+    if valued.all():
+        return array
+    places = np.cumsum(valued) - 1
+    return array.take(pa.array(places, mask=~valued))

@@ -1,0 +1,166 @@
+"""Windows that repeat: tumbling and sliding, over time, rows or an advancing column; and a single one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.windows.durations import is_duration, microseconds
+from muntin.windows.window import ContextFreeWindow
+
+MEASURES = ("time", "count")
+
+
+@dataclass(frozen=True, repr=False)
+class Periodic(ContextFreeWindow):
+    """Windows [k * every + origin, k * every + origin + size) for every whole k."""
+
+    size: int
+    every: int
+    origin: int
+    measure: str = "time"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def describe(self) -> str:
+        unit = {"time": "", "count": " rows"}.get(self.measure, f" of {self.measure}")
+        step = "" if self.every == self.size else f" every {self.every}{unit}"
+        start = f" from {self.origin}" if self.origin else ""
+        return f"{type(self).__name__} {self.size}{unit}{step}{start}"
+
+    def next_edge(self, t: int) -> int:
+        """Return the first start or end after t."""
+        start = (t - self.origin) // self.every * self.every + self.every + self.origin
+        return min(start, self.first_end(t))
+
+    def first_end(self, after: int) -> int:
+        """Return the first end after a time."""
+        origin = self.origin + self.size
+        return (after - origin) // self.every * self.every + self.every + origin
+
+    def closed(self, after: int, upto: int) -> Iterator[tuple[int, int]]:
+        """Return the windows with after < end <= upto."""
+        end = self.first_end(after)
+        while end <= upto:
+            yield end - self.size, end
+            end += self.every
+
+
+class Tumbling(Periodic):
+    """Windows that follow one another without gap or overlap.
+
+    >>> list(Tumbling(10).closed(0, 30))
+    [(0, 10), (10, 20), (20, 30)]
+    >>> Tumbling("1 hour"), Tumbling(100, measure="count")
+    (<Tumbling 3600000000>, <Tumbling 100 rows>)
+    """
+
+    def __init__(self, size: Any, *, measure: str = "time", origin: Any = 0) -> None:
+        length = _length("size", size, measure)
+        super().__init__(length, length, _origin(origin, measure), measure)
+
+
+class Sliding(Periodic):
+    """Windows of one size that start every so often; they overlap if `every` is under `size`.
+
+    >>> list(Sliding(10, 5).closed(0, 20))
+    [(-5, 5), (0, 10), (5, 15), (10, 20)]
+    """
+
+    def __init__(self, size: Any, every: Any, *, measure: str = "time", origin: Any = 0) -> None:
+        length, step = _length("size", size, measure), _length("every", every, measure)
+        super().__init__(length, step, _origin(origin, measure), measure)
+
+
+class Delta(Periodic):
+    """Windows over a column that advances with time, such as kilometres or a sequence number.
+
+    >>> Delta("km", 100, 10)
+    <Delta 100 of km every 10 of km>
+    """
+
+    def __init__(
+        self, column: str, size: int, every: int | None = None, *, origin: int = 0
+    ) -> None:
+        if not isinstance(column, str) or column in ("", *MEASURES):
+            raise ValueError(f"Delta needs the name of a column, got {column!r}")
+        length = _length("size", size, column)
+        step = length if every is None else _length("every", every, column)
+        super().__init__(length, step, _origin(origin, column), column)
+
+
+@dataclass(frozen=True, repr=False)
+class Fixed(ContextFreeWindow):
+    """One window, [start, start + size).
+
+    >>> Fixed(100, 50), list(Fixed(100, 50).closed(0, 1000))
+    (<Fixed 100 to 150>, [(100, 150)])
+    """
+
+    start: int
+    size: int
+
+    def __init__(self, start: Any, size: Any) -> None:
+        object.__setattr__(self, "start", _origin(start, "time"))
+        object.__setattr__(self, "size", _length("size", size, "time"))
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def describe(self) -> str:
+        return f"Fixed {self.start} to {self.start + self.size}"
+
+    def next_edge(self, t: int) -> int | None:
+        """Return the start or the end, whichever is next."""
+        return next((edge for edge in (self.start, self.start + self.size) if edge > t), None)
+
+    def closed(self, after: int, upto: int) -> Iterator[tuple[int, int]]:
+        """Return the window if it ends there."""
+        if after < self.start + self.size <= upto:
+            yield self.start, self.start + self.size
+
+
+def _length(name: str, value: Any, measure: str) -> int:
+    """Return a size or step: a duration for time, else a whole number."""
+    if not isinstance(measure, str):
+        raise TypeError(f"measure is 'time' or 'count', got {measure!r}")
+    length = microseconds(value) if measure == "time" else _whole(name, value, measure)
+    if length <= 0:
+        raise ValueError(f"a window's {name} must be above zero, got {value!r}")
+    return length
+
+
+def _whole(name: str, value: Any, measure: str) -> int:
+    if isinstance(value, bool) or is_duration(value):
+        unit = "rows" if measure == "count" else f"{measure!r}"
+        raise TypeError(f"{name} is a whole number of {unit}, got {value!r}")
+    return int(value)
+
+
+def _origin(value: Any, measure: str) -> int:
+    """Return the origin: a time (datetime, text, integer), or a whole number."""
+    if measure != "time":
+        return _whole("origin", value, measure)
+    if isinstance(value, bool):
+        raise TypeError(f"a time is needed, got {value!r}")
+    if isinstance(value, int):
+        return value
+    import numpy as np
+
+    if isinstance(value, np.integer):
+        return int(value)
+    try:
+        moment = np.datetime64(_without_zone(value), "us")
+    except ValueError as error:
+        raise ValueError(
+            f"{value!r} is not a time; write it like '2026-01-31 08:00', or give a datetime or integer"
+        ) from error
+    return int(moment.astype(np.int64))
+
+
+def _without_zone(value: Any) -> Any:
+    import datetime as dt
+
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    return value

@@ -1,0 +1,100 @@
+"""What a window is: a rule that says where windows start and end, and the context it needs to know it.
+
+EDBT 2019, section 4.4: a window type is context free if all edges are known without looking at a row;
+forward context free if all edges up to t are known once all rows up to t are (punctuations); forward
+context aware if rows after t may still add edges before it (the last n rows, every so often). Sessions
+are context aware, but a slice per session never has to be split, so they are treated by themselves.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+CONTEXT_FREE = "context free"
+FORWARD_CONTEXT_FREE = "forward context free"
+FORWARD_CONTEXT_AWARE = "forward context aware"
+
+
+class Window(ABC):
+    """A rule for windows; `measure` is what they are measured in: "time", "count" or a column."""
+
+    context: ClassVar[str]
+    measure: str = "time"
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a few words what the windows are."""
+
+
+class ContextFreeWindow(Window):
+    """Windows whose edges are known without looking at a row.
+
+    Write `next_edge` and `closed` for windows of your own. Edges are whole numbers, as times are inside
+    (microseconds, or the time column's own integers). Windows are half-open, [start, end), and advance:
+    the later of two windows neither starts nor ends before the other.
+
+    >>> class Powers(ContextFreeWindow):
+    ...     '''[1, 2), [2, 4), [4, 8) and so on.'''
+    ...     def next_edge(self, t):
+    ...         return 1 if t < 1 else 1 << t.bit_length()
+    ...     def closed(self, after, upto):
+    ...         end = max(2, 1 << max(after, 1).bit_length())
+    ...         while end <= upto:
+    ...             yield end // 2, end
+    ...             end *= 2
+    >>> Powers().next_edge(5), list(Powers().closed(2, 8))
+    (8, [(2, 4), (4, 8)])
+    """
+
+    context: ClassVar[str] = CONTEXT_FREE
+
+    @abstractmethod
+    def next_edge(self, t: int) -> int | None:
+        """Return the first time after t at which a window starts or ends; None if there is none."""
+
+    @abstractmethod
+    def closed(self, after: int, upto: int) -> Iterable[tuple[int, int]]:
+        """Return the windows with after < end <= upto as (start, end), in the order of their ends."""
+
+    def describe(self) -> str:
+        return type(self).__name__
+
+
+class ContextAwareWindow(Window):
+    """Windows whose edges depend on the rows: each row either opens a window or belongs to the open one.
+
+    Write `opens` for windows of your own, and `begin` if it needs to remember something: the context
+    is begun anew with each window, and told of every row in (time, arrival) order until the next opens.
+    A window starts at the time of the row that opens it and ends where the next one starts; rows of
+    equal time are never parted: if one of them opens a window, all are in it. The first window starts at
+    the first row. A late row is told in its place, and what follows is told again.
+
+    >>> class UntilSum(ContextAwareWindow):
+    ...     '''A window takes rows until their sum has reached a limit.'''
+    ...     def __init__(self, column, limit):
+    ...         self.column, self.limit = column, limit
+    ...     def begin(self):
+    ...         return {"sum": 0}
+    ...     def opens(self, context, time, row):
+    ...         full = context["sum"] >= self.limit
+    ...         context["sum"] += row[self.column]
+    ...         return full
+    >>> UntilSum("litres", 100).describe()
+    'UntilSum'
+    """
+
+    context: ClassVar[str] = FORWARD_CONTEXT_FREE
+
+    def begin(self) -> Any:
+        """Return what is known when a window opens, before its first row is told."""
+        return None
+
+    @abstractmethod
+    def opens(self, context: Any, time: int, row: dict[str, Any]) -> bool:
+        """Whether this row opens a new window; the context may be changed to remember the row.
+
+        When a window opens, its own context is told of the rows at its start; the answers are not used.
+        """
+
+    def describe(self) -> str:
+        return type(self).__name__

@@ -1,0 +1,120 @@
+"""The examples that the operator was promised to meet, given to it and to the oracle."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import muntin as mt
+from muntin.aggregates import close
+from muntin.windows import Fixed, LastN, Punctuation, Session, Sliding, Tumbling
+from tests.window_oracle import WindowOracle, read_results
+
+CASES = json.loads((Path(__file__).parent / "data" / "windows.json").read_text())["cases"]
+EXAMPLES = pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+
+
+def sum_noinvert(column):
+    """Return a user's own sum, which says nothing about how to take a value out again."""
+    return mt.Aggregate(
+        "sum_noinvert",
+        identity=0,
+        lift=lambda value: value,
+        combine=lambda a, b: a + b,
+        commutative=True,
+        columns=(column,),
+    )
+
+
+WINDOWS = {
+    "tumbling": lambda measure, size: Tumbling(size, measure=measure),
+    "sliding": lambda measure, size, slide: Sliding(size, slide, measure=measure),
+    "session": lambda _measure, gap: Session(gap),
+    "fixed_band": lambda _measure, start, size: Fixed(start, size),
+    "punctuation": lambda _measure, punctuation_value: Punctuation(
+        lambda row: row["v"] == punctuation_value
+    ),
+    "last_n_every_t": lambda _measure, n, every: LastN(n, every),
+}
+AGGREGATES = {
+    "sum": lambda: mt.Sum("v"),
+    "sum_noinvert": lambda: sum_noinvert("v"),
+    "count": lambda: mt.Count(),
+    "min": lambda: mt.Min("v"),
+    "max": lambda: mt.Max("v"),
+    "avg": lambda: mt.Mean("v"),
+    "stddev_pop": lambda: mt.Std("v", ddof=0),
+    "min_count": lambda: mt.MinCount("v"),
+    "max_count": lambda: mt.MaxCount("v"),
+    "argmax": lambda: mt.ArgMax("v", "id"),
+    "argmin": lambda: mt.ArgMin("v", "id"),
+    "first": lambda: mt.First("v"),
+    "last": lambda: mt.Last("v"),
+    "concat": lambda: mt.Collect("v"),
+    "m4": lambda: mt.M4("v"),
+    "median": lambda: mt.Median("v"),
+    "median_low": lambda: mt.Quantile("v", 0.5),
+    "quantile": lambda q: mt.Quantile("v", q),
+}
+
+
+def windows_of(case):
+    return {
+        str(i): WINDOWS[window["type"]](window["measure"], **window["params"])
+        for i, window in enumerate(case["windows"])
+    }
+
+
+def aggregates_of(case):
+    """Return the aggregates by name, in the order of the expected values."""
+    return {name: AGGREGATES[name](**options) for name, options in map(split, case["aggregations"])}
+
+
+def split(aggregation):
+    return aggregation["name"], {k: v for k, v in aggregation.items() if k != "name"}
+
+
+def steps(case):
+    """Return (the rows before a watermark, the watermark, what is expected of it)."""
+    rows, expected = [], iter(case["expected"])
+    for event in case["events"]:
+        if "watermark" in event:
+            yield rows, event["watermark"], next(expected)
+            rows = []
+        else:
+            rows.append(event)
+
+
+def check(results, retracted, expected):
+    wanted = {((), str(i), start, end): values for i, _, start, end, values in expected["results"]}
+    assert results.keys() == wanted.keys()
+    for window, (_, values) in results.items():
+        assert close(list(values.values()), wanted[window]), window
+    assert retracted == {((), str(i), start, end) for i, _, start, end in expected["retracted"]}
+
+
+@EXAMPLES
+def test_the_oracle_meets_the_examples(case):
+    oracle = WindowOracle(windows_of(case), aggregates_of(case), case["allowed_lateness"])
+    for rows, watermark, expected in steps(case):
+        oracle.process(rows)
+        check(*oracle.advance(watermark), expected)
+
+
+@pytest.mark.parametrize("plan", ["auto", "lazy", "eager", "naive"])
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["batches", "one row at a time"])
+@EXAMPLES
+def test_the_operator_meets_the_examples(case, one_by_one, plan):
+    query = mt.Query(
+        time="t",
+        keys=(),
+        windows=windows_of(case),
+        aggregates=aggregates_of(case),
+        lateness=case["allowed_lateness"],
+    )
+    operator = query.operator(plan=plan)
+    for rows, watermark, expected in steps(case):
+        size = 1 if one_by_one else len(rows)
+        for i in range(0, len(rows), size or 1):
+            operator.process(rows[i : i + size])
+        check(*read_results(operator.advance(watermark)), expected)

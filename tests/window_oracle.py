@@ -1,0 +1,247 @@
+"""The definition of every result of a query: lists of rows, and windows found in them by their words.
+
+Each window keeps the rows that counted for it when they came. At an advance all complete windows are
+found in the sorted rows, folded from scratch and compared with what was reported before. Nothing is
+shared, sliced or forgotten; every operator must report exactly this.
+"""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session
+
+
+class Row(NamedTuple):
+    """Sorts by (time, arrival), which no two rows share."""
+
+    t: int
+    arrival: int
+    values: dict[str, Any]
+    spans: list[tuple[int, int]]
+
+
+class WindowOracle:
+    """What a query must report.
+
+    `process` takes rows (dicts) in the order of their arrival. `advance` returns what is new, as
+    {(key, window, start, end): (kind, {aggregate: value})}, and the set of windows that are retracted.
+    If ordered, every row is a watermark for its key and `process` returns the same pair.
+    """
+
+    def __init__(self, windows, aggregates, lateness=0, *, time="t", keys=(), ordered=False):
+        self.windows, self.aggregates, self.lateness = windows, aggregates, lateness
+        self.time, self.keys, self.ordered = time, tuple(keys), ordered
+        self.watermark = -math.inf
+        self.last_time = {}
+        self.counted = {name: defaultdict(list) for name in windows}
+        self.reported = {}
+        self.rows = self.late = self.dropped = 0
+
+    def process(self, rows):
+        for values in rows:
+            self._take(values)
+        return self._changes() if self.ordered else None
+
+    def advance(self, watermark):
+        if watermark <= self.watermark:
+            return {}, set()
+        self.watermark = watermark
+        return self._changes()
+
+    def table(self):
+        """Return {(key, window, start, end): {aggregate: value}}, what a consumer has by now."""
+        return {
+            (key, name, start, end): values
+            for (key, name, _, end), (_, start, values) in self.reported.items()
+        }
+
+    def _take(self, values):
+        t, key = values[self.time], tuple(values[column] for column in self.keys)
+        counts = False
+        for name, window in self.windows.items():
+            spans = [
+                (start, end)
+                for start, end in own_spans(window, t)
+                if end + self.lateness > self.watermark
+            ]
+            if spans:
+                self.counted[name][key].append(Row(t, self.rows, values, spans))
+                counts = True
+        self.rows += 1
+        self.late += t < self.watermark
+        self.dropped += not counts
+        self.last_time[key] = t
+
+    def _changes(self):
+        before, self.reported, results = self.reported, {}, {}
+        for name, key, start, end, rows in self._complete():
+            identity = (key, name, None if isinstance(self.windows[name], LastN) else start, end)
+            content = [row.arrival for row in rows]
+            known = before.get(identity)
+            if known and known[0] == content:
+                self.reported[identity] = known
+                continue
+            values = {column: fold(a, rows) for column, a in self.aggregates.items()}
+            self.reported[identity] = content, start, values
+            results[key, name, start, end] = ("update" if known else "result", values)
+        return results, before.keys() - self.reported.keys()
+
+    def _complete(self):
+        for name, window in self.windows.items():
+            for key, rows in self.counted[name].items():
+                for start, end, content in complete(window, sorted(rows), self._clock(key)):
+                    yield name, key, start, end, content
+
+    def _clock(self, key):
+        if not self.ordered:
+            return Clock(self.watermark, self.watermark - 1)
+        own = self.last_time[key]
+        return Clock(max(own, self.watermark), max(own, self.watermark - 1))
+
+
+class Clock(NamedTuple):
+    """A key's watermark, and the last time at which no row can come before those that are there."""
+
+    watermark: float
+    settled: float
+
+
+def own_spans(window, t):
+    """Return the spans for whose sake a row counts, as long as one of them is not past."""
+    if isinstance(window, Session):
+        return [(t, t + window.gap)]
+    if isinstance(window, ContextFreeWindow) and window.measure == "time":
+        return containing(window, t)
+    return [(t, t + 1)]
+
+
+def containing(window, x):
+    """Return the context-free windows that contain a time, rank or value."""
+    found = []
+    for start, end in window.closed(x, math.inf):
+        if start > x:
+            break
+        found.append((start, end))
+    return found
+
+
+def fold(aggregate, rows):
+    partials = map(aggregate.input_lift(), (row.values for row in rows))
+    return aggregate.lower(reduce(aggregate.combine, partials, aggregate.identity))
+
+
+def complete(window, rows, clock):
+    """Return the complete windows as (start, end, rows), given all rows of one key in order."""
+    if isinstance(window, Session):
+        return sessions(window, rows, clock)
+    if isinstance(window, LastN):
+        return last_rows(window, rows, clock)
+    if isinstance(window, ContextAwareWindow):
+        return between_openings(window, rows, clock)
+    if window.measure == "time":
+        return time_windows(rows, clock)
+    if window.measure == "count":
+        return count_windows(window, rows, clock)
+    return delta_windows(window, rows, clock)
+
+
+def time_windows(rows, clock):
+    content = defaultdict(list)
+    for row in rows:
+        for span in row.spans:
+            content[span].append(row)
+    return [(*span, inside) for span, inside in content.items() if span[1] <= clock.watermark]
+
+
+def sessions(window, rows, clock):
+    breaks = [i for i in range(1, len(rows)) if rows[i].t - rows[i - 1].t > window.gap]
+    for i, j in pairwise([0, *breaks, len(rows)]):
+        end = rows[j - 1].t + window.gap
+        if end < clock.watermark:
+            yield rows[i].t, end, rows[i:j]
+
+
+def count_windows(window, rows, clock):
+    for start, end in window.closed(0, len(rows)):
+        if start >= 0 and rows[end - 1].t <= clock.settled:
+            yield start, end, rows[start:end]
+
+
+def delta_windows(window, rows, clock):
+    content = defaultdict(list)
+    reached = -math.inf
+    for row in rows:
+        value = row.values[window.measure]
+        for span in containing(window, value):
+            content[span].append(row)
+        if row.t <= clock.settled:
+            reached = max(reached, value)
+    return [(*span, inside) for span, inside in content.items() if span[1] <= reached]
+
+
+def last_rows(window, rows, clock):
+    times = [row.t for row in rows]
+    end = window.first_end(times[0])
+    while end <= clock.watermark:
+        stop = bisect_left(times, end)
+        start = max(0, stop - window.n)
+        yield start, end, rows[start:stop]
+        end += window.every
+
+
+def between_openings(window, rows, clock):
+    """Edges are the times of the rows that open a window; rows of equal time are never parted."""
+    edges, context = [], None
+    for row in rows:
+        if not edges or window.opens(context, row.t, row.values):
+            edges.append(row.t)
+            context = window.begin()
+            window.opens(context, row.t, row.values)
+    for start, end in pairwise(dict.fromkeys(edges)):
+        if end <= clock.watermark:
+            yield start, end, [row for row in rows if start <= row.t < end]
+
+
+def replay_changes(changes, windows, watermark):
+    """Return the table of every window from one of changes only: each row holds until the next.
+
+    `changes` is what a consumer keeps, {(key, window, start, end): (kind, {aggregate: value})}.
+    """
+    runs = defaultdict(list)
+    for (key, name, _, end), (kind, values) in changes.items():
+        runs[key, name].append((end, None if kind == "empty" else values))
+    table = {}
+    for (key, name), held in runs.items():
+        held.sort(key=lambda run: run[0])
+        for (end, values), (next_end, _) in pairwise([*held, (watermark + 1, None)]):
+            if values is not None:
+                for span in windows[name].closed(end - 1, next_end - 1):
+                    table[(key, name, *span)] = values
+    return table
+
+
+def read_results(table, keys=()):
+    """Return an operator's table as the oracle gives it: results by their window, and the retracted."""
+    results, retracted = {}, set()
+    for row in table.to_pylist():
+        key = tuple(row.pop(column) for column in keys)
+        window = (key, *(row.pop(column) for column in ("window", "start", "end")))
+        kind = row.pop("kind")
+        assert window not in results, f"{window} came twice in one table"
+        assert window not in retracted, f"{window} came and went in one table"
+        if kind == "retract":
+            retracted.add(window)
+        else:
+            results[window] = (kind, {name: as_plain(value) for name, value in row.items()})
+    return results, retracted
+
+
+def as_plain(value):
+    """Return a struct of Arrow as the list of its values, as tuples are compared."""
+    if isinstance(value, dict):
+        return [as_plain(field) for field in value.values()]
+    return [as_plain(item) for item in value] if isinstance(value, list) else value
