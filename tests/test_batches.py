@@ -297,7 +297,11 @@ MISTAKES = [
     ({**GOOD, "t": [True, False]}, TypeError, "time column 't' has the type bool: times are"),
     ({**GOOD, "t": [1, "a"]}, TypeError, "column 't' is not of one type"),
     ({**GOOD, "k": [1, "a"]}, TypeError, "column 'k' is not of one type"),
-    ({**GOOD, "k": pl.Series([object()] * 2, dtype=pl.Object)}, TypeError, "'k' is not of one type"),
+    (
+        {**GOOD, "k": pl.Series([object()] * 2, dtype=pl.Object)},
+        TypeError,
+        "'k' is not of one type",
+    ),
     ({**GOOD, "v": [1.0]}, ValueError, "column 'v' has 1 rows, 't' has 2"),
     ({**GOOD, "k": ["a"]}, ValueError, "column 'k' has 1 rows, 't' has 2"),
     ({**GOOD, "v": 7}, TypeError, "column 'v' must be a flat array or a list, got 7"),

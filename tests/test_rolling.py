@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import muntin as mt
 from muntin.aggregates import close
+from muntin.kernels import build
 from tests.catalogue import weighted_mean
 from tests.oracle import Oracle
 
@@ -82,6 +84,36 @@ def test_row_windows_equal_their_definition(name, algorithm, values, n, least):
     spans = [(max(0, i + 1 - n), i + 1) for i in range(len(values))]
     results = mt.rolling(np.array(values), n, aggregate, min_periods=least, algorithm=algorithm)
     same(results, defined(aggregate, values, spans, least))
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "m4", "first", "std"])
+@settings(max_examples=40, deadline=None)
+@given(
+    values=st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=200),
+    n=st.integers(1, 99),
+    rows=st.integers(1, 9),
+)
+def test_windows_of_many_blocks_equal_their_definition(name, values, n, rows):
+    aggregate = NUMERIC[name]
+    there = [value for value in values if value is not None]
+    with mock.patch.object(build, "BLOCK_ROWS", rows):
+        for column in (values, there):
+            spans = [(max(0, i + 1 - n), i + 1) for i in range(len(column))]
+            results = mt.rolling(pa.array(column, pa.int64()), n, aggregate, min_periods=1)
+            same(results.to_pylist(), defined(aggregate, column, spans, 1))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 2500, 3000])
+def test_a_nan_is_noticed_wherever_it_is(name, n):
+    rng = np.random.default_rng(n)
+    for row in (0, 1, n - 1, 1500, 2999):
+        values = rng.normal(size=3000)
+        values[row] = math.nan
+        expected = mt.rolling(values, n, NUMERIC[name], min_periods=1, algorithm="TwoStacksLite")
+        for threads in (1, 2):
+            results = mt.rolling(values, n, NUMERIC[name], min_periods=1, threads=threads)
+            assert np.array_equal(results, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("closed", ["right", "left", "both", "neither"])

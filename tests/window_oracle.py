@@ -9,7 +9,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from functools import reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session
@@ -196,12 +196,14 @@ def last_rows(window, rows, clock):
 def between_openings(window, rows, clock):
     """Edges are the times of the rows that open a window; rows of equal time are never parted."""
     edges, context = [], None
-    for row in rows:
-        if not edges or window.opens(context, row.t, row.values):
-            edges.append(row.t)
+    for t, group in groupby(rows, key=lambda row: row.t):
+        together = [row.values for row in group]
+        if not edges or any([window.opens(context, t, values) for values in together]):
+            edges.append(t)
             context = window.begin()
-            window.opens(context, row.t, row.values)
-    for start, end in pairwise(dict.fromkeys(edges)):
+            for values in together:
+                window.opens(context, t, values)
+    for start, end in pairwise(edges):
         if end <= clock.watermark:
             yield start, end, [row for row in rows if start <= row.t < end]
 

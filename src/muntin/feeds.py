@@ -17,7 +17,19 @@ from muntin.kernels.slices import SliceKernels, slice_kernels
 from muntin.query import columns_of
 
 SAME_TYPE = ("min", "max", "first", "last", "arg_min", "arg_max")
-Types = tuple[np.dtype[Any], ...]
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type a column came with, and that of its numbers in kernels; None if it holds objects."""
+
+    came_as: np.dtype[Any]
+    numbers: np.dtype[Any] | None
+
+    @classmethod
+    def of(cls, column: Column) -> "ColumnType":
+        """Return the type of a column."""
+        return cls(column.dtype, column.values.dtype if column.is_numeric else None)
 
 
 @dataclass(frozen=True)
@@ -28,22 +40,20 @@ class Feed:
     aggregate: Aggregate
     columns: tuple[str, ...]
     kernels: SliceKernels
-    types: Types
+    types: tuple[ColumnType, ...]
 
     @classmethod
-    def of(cls, name: str, aggregate: Aggregate, batch: Batch) -> "Feed":
-        """Choose the kernels that serve the columns of a first batch."""
+    def of(cls, name: str, aggregate: Aggregate, columns: dict[str, ColumnType]) -> "Feed":
+        """Choose the kernels that serve columns of some types."""
         names = columns_of(aggregate)
-        columns = [batch.columns[c] for c in names]
-        types = tuple(column.dtype for column in columns)
-        numeric = all(column.is_numeric for column in columns)
+        held = tuple(columns[c] for c in names)
         if aggregate.parts:
-            return cls(name, aggregate, names, slice_kernels(aggregate, None), types)
+            return cls(name, aggregate, names, slice_kernels(aggregate, None), held)
         bare = replace(aggregate, columns=())
-        takes_nulls = aggregate.nulls and bool(names)
-        numbers = tuple(column.values.dtype for column in columns) or (np.dtype(np.int64),)
-        chosen = numbers if numeric and not takes_nulls else None
-        return cls(name, bare, names, slice_kernels(bare, chosen), types)
+        numeric = all(c.numbers is not None for c in held) and not (aggregate.nulls and names)
+        numbers = tuple(c.numbers for c in held if c.numbers is not None)
+        chosen = (numbers or (np.dtype(np.int64),)) if numeric else None
+        return cls(name, bare, names, slice_kernels(bare, chosen), held)
 
     def inputs(self, batch: Batch) -> tuple[Array, ...]:
         """Return what the kernels take of a batch, or say which column has changed its type."""
@@ -66,7 +76,7 @@ class Feed:
             return np.zeros(len(column.values), wanted)
         if not column.is_numeric or not np.can_cast(column.values.dtype, wanted):
             raise TypeError(
-                f"column {self.columns[i]!r} had numbers of type {self.types[i]} in earlier batches and "
+                f"column {self.columns[i]!r} had numbers of type {self.types[i].came_as} in earlier batches and "
                 f"has {column.dtype} now: convert it to one type"
             )
         return column.values.astype(wanted)
@@ -87,8 +97,13 @@ class Feed:
         """Return results as an Arrow array."""
         if self.kernels.columns is None:
             return self._from_objects(outs[0])
-        missing = outs[0] == 0 if self.aggregate.name != "count" else None
-        missing = missing if missing is not None and missing.any() else None
+        missing = outs[0] == 0
+        nothing = self.aggregate.lower(self.aggregate.identity) if missing.any() else None
+        if nothing is not None:
+            parts = nothing if isinstance(nothing, tuple) else (nothing,)
+            for array, part in zip(outs[1:], parts, strict=True):
+                array[missing] = part
+        missing = missing if nothing is None and missing.any() else None
         arrays = [pa.array(self._typed(array), mask=missing) for array in outs[1:]]
         if len(arrays) == 1:
             return arrays[0]
@@ -100,7 +115,7 @@ class Feed:
         """Give values that come out as they went in their type again."""
         if self.aggregate.name not in SAME_TYPE or not self.types:
             return array
-        dtype = self.types[-1]
+        dtype = self.types[-1].came_as
         if dtype.kind in "mM":
             return array.view(dtype)
         return array.astype(dtype) if dtype.kind == "b" else array

@@ -26,6 +26,7 @@ def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
     partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
     windows: dict[str, Any] = lane.windows
     late = {"lateness": query.allowed}
+    order = {"ordered": query.ordered}
     changes = {"changes": query.emit == "changes"}
     refolds = lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds)
     if lane.kind == SESSION:
@@ -34,15 +35,15 @@ def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
             name, window, partials, **late, per_key=query.ordered, keeps_rows=refolds
         )
     if lane.kind == CONTEXT:
-        return ContextLane(windows, partials, **late, **changes)
+        return ContextLane(windows, partials, **late, **changes, **order)
     if lane.kind == RANKS:
-        return RankLane(windows, partials, **late, **changes)
+        return RankLane(windows, partials, **late, **changes, **order)
     if lane.kind == COUNTS:
-        return CountLane(windows, partials, **late, **changes)
+        return CountLane(windows, partials, **late, **changes, **order)
     if lane.kind == COLUMN:
         column = next(iter(windows.values())).measure
         width = REFOLDED if refolds else TIMED
-        return DeltaLane(column, windows, partials, **late, **changes, width=width)
+        return DeltaLane(column, windows, partials, **late, **changes, **order, width=width)
     assert lane.kind in (TIME, BUCKET)
     kind = BucketLane if lane.kind == BUCKET else GridLane
     return kind(

@@ -1,24 +1,26 @@
 """The embedded operator: batches of rows in, results out."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.feeds import Feed
+from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.aggregates.encoding import DAMAGE
+from muntin.feeds import ColumnType, Feed
 from muntin.frames.batches import Batch, column_names, read_batch
 from muntin.lanes import AnyLane, build_lanes
 from muntin.plan import Plan
-from muntin.query import Query
+from muntin.query import Query, identity, refuse_other
 from muntin.slicing.contexts import ROW
 from muntin.slicing.grid import end_of_last
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, Array, compiled_loops
 from muntin.slicing.rows import Rows
-from muntin.tables import measured_in_time, write_table
+from muntin.tables import measured_in_time, time_type, write_table
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
 
 
@@ -73,13 +75,12 @@ class Operator:
         if batch.rows == 0:
             self._counters.bad_times += batch.bad_times
             return self._table([])
-        feeds = self._feeds or [Feed.of(n, a, batch) for n, a in self.query.aggregates.items()]
+        feeds = self._feeds or self._new_feeds(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
         extra = self._extra(batch)
         keys = self._keys.number(batch.keys, batch.rows)
         if not self._feeds:
-            self._feeds = feeds
-            self._lanes = build_lanes(self.plan, feeds)
+            self._begin(feeds)
         self._grow()
         rows = Rows(keys, batch.times, inputs, extra)
         if self.query.ordered:
@@ -95,6 +96,10 @@ class Operator:
             return self._table([])
         np.maximum.at(self._clock, keys, batch.times)
         return self._table([lane.advance(self._clock) for lane in self._lanes])
+
+    def _new_feeds(self, batch: Batch) -> list[Feed]:
+        types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
+        return [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
 
     def _read(self, data: Any) -> Batch:
         query = self.query
@@ -139,13 +144,22 @@ class Operator:
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
 
+    def _begin(self, feeds: list[Feed]) -> None:
+        """Make the lanes, when the types of columns are known; they begin at the watermark."""
+        self._feeds = feeds
+        self._lanes = build_lanes(self.plan, feeds)
+        if self.watermark is not None and not self.query.ordered:
+            for lane in self._lanes:
+                lane.advance(np.array([self.watermark]))
+
     def _grow(self) -> None:
+        """Make space for new keys."""
         keys = len(self._keys)
+        start = ALWAYS if self.watermark is None else self.watermark
         for lane in self._lanes:
             if keys > lane.keys:
-                lane.grow_keys(keys)
+                lane.grow_keys(keys, start)
         size = max((_space(lane) for lane in self._lanes), default=0)
-        start = ALWAYS if self.watermark is None else self.watermark
         self._clock = longer(self._clock, size, start)
 
     def _check_order(self, rows: Rows) -> None:
@@ -222,6 +236,63 @@ class Operator:
         times = self._time_type if measured_in_time(self.query) else pa.int64()
         return write_table(self.query, self._keys, self._feeds, times, named)
 
+    # State is saved
+
+    def snapshot(self) -> bytes:
+        """Return the operator's state: versioned bytes with a checksum, of which nothing is ever run."""
+        types = {
+            c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
+        }
+        numbers = {n: None if t.numbers is None else t.numbers.str for n, t in types.items()}
+        return seal(
+            {
+                "query": identity(self.query),
+                "plan": self.plan.kind,
+                "watermark": self.watermark,
+                "latest": self._latest,
+                "time_type": str(self._time_type),
+                "types": {n: (t.came_as.str, numbers[n]) for n, t in types.items()},
+                "keys": self._keys.plain(),
+                "clock": self._clock[: len(self._keys)],
+                "counters": asdict(self._counters),
+                "lanes": [lane.plain() for lane in self._lanes],
+            }
+        )
+
+    @classmethod
+    def restore(cls, query: Query, snapshot: bytes) -> "Operator":
+        """Return the operator of which a snapshot was taken, under the plan it had."""
+        state = unseal(snapshot)
+        if not isinstance(state, dict) or "query" not in state:
+            raise SnapshotError("the snapshot is not of an operator")
+        refuse_other(identity(query), state["query"])
+        try:
+            operator = cls(query, query.plan(state["plan"]))
+            operator._load(state)
+        except DAMAGE as error:
+            raise SnapshotError(
+                f"the snapshot's state is not that of an operator: {error!r}"
+            ) from error
+        return operator
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.watermark, self._latest = state["watermark"], int(state["latest"])
+        self._time_type = time_type(state["time_type"])
+        self._keys = KeyTable.from_plain(self.query.keys, state["keys"])
+        self._counters = Counters(**state["counters"])
+        if not state["lanes"]:
+            return
+        types = {
+            name: ColumnType(np.dtype(came_as), None if numbers is None else np.dtype(numbers))
+            for name, (came_as, numbers) in state["types"].items()
+        }
+        self._feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+        self._lanes = build_lanes(self.plan, self._feeds)
+        for lane, saved in zip(self._lanes, state["lanes"], strict=True):
+            lane.load(saved)
+        self._grow()
+        self._clock[: len(self._keys)] = state["clock"]
+
     @property
     def counters(self) -> Counters:
         """What was done so far, and what is held now."""
@@ -230,7 +301,7 @@ class Operator:
         counters.rows_kept = sum(lane.rows_kept for lane in self._lanes)
         counters.keys = len(self._keys)
         counters.state_bytes = sum(lane.bytes for lane in self._lanes)
-        return Counters(**{f.name: getattr(counters, f.name) for f in fields(counters)})
+        return replace(counters)
 
 
 def _space(lane: AnyLane) -> int:

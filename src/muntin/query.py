@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from muntin.aggregates import Aggregate
+from muntin.aggregates import Aggregate, SnapshotError
 from muntin.windows import Window, microseconds
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ class Query:
 
         return Operator(self, self.plan(plan))
 
-    def restore(self, snapshot: bytes, plan: str = "auto") -> "Operator":
-        """Return the operator of which a snapshot was taken."""
+    def restore(self, snapshot: bytes) -> "Operator":
+        """Return the operator of which a snapshot was taken, or say how its query was another."""
         from muntin.operator import Operator
 
-        return Operator.restore(self, self.plan(plan), snapshot)
+        return Operator.restore(self, snapshot)
 
     def run(self, data: Any, plan: str = "auto") -> Any:
         """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
@@ -157,3 +157,34 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
             raise ValueError(f"the key {name!r} is given twice")
         if name in aggregates:
             raise ValueError(f"{name!r} is a key and an aggregate: give the aggregate another name")
+
+
+def identity(query: Query) -> dict[str, Any]:
+    """Return what must be the same for a saved state to serve a query."""
+    return {
+        "time": query.time,
+        "keys": list(query.keys),
+        "windows": {name: window.describe() for name, window in query.windows.items()},
+        "aggregates": {n: [a.name, list(columns_of(a))] for n, a in query.aggregates.items()},
+        "lateness": query.allowed,
+        "ordered": query.ordered,
+        "emit": query.emit,
+    }
+
+
+def refuse_other(wanted: dict[str, Any], saved: Any) -> None:
+    """Raise SnapshotError with what differs, if a saved query is not the one that is wanted."""
+    if not isinstance(saved, dict):
+        raise SnapshotError("the snapshot does not tell of which query it is")
+    differences = [
+        f"{part} is {wanted[part]!r} here and {saved.get(part)!r} in the snapshot"
+        for part in wanted
+        if _items(wanted[part]) != _items(saved.get(part))
+    ]
+    if differences:
+        raise SnapshotError(f"the snapshot is of another query: {'; '.join(differences)}")
+
+
+def _items(part: Any) -> Any:
+    """Return dicts as lists of their items, so that order counts."""
+    return list(part.items()) if isinstance(part, dict) else part

@@ -1,5 +1,7 @@
 """Reports of windows as one Arrow table."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +18,16 @@ KINDS = pa.array(["result", "update", "retract", "empty"])
 def measured_in_time(query: Query) -> bool:
     """Whether start and end are times in all windows; a number of rows or a column's value is not."""
     return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
+
+
+def time_type(name: str) -> pa.DataType:
+    """Return the type of a time column by its name: int64, null, or a timestamp with its zone."""
+    if name in ("int64", "null"):
+        return pa.int64() if name == "int64" else pa.null()
+    zone = re.fullmatch(r"timestamp\[us(?:, tz=(.+))?\]", name)
+    if zone is None:
+        raise ValueError(f"{name!r} is not the type of a time column")
+    return pa.timestamp("us", zone[1])
 
 
 def write_table(

@@ -30,9 +30,10 @@ from numba import njit
 from muntin.kernels.intrinsics import clock, leading_zeros, trailing_zeros
 
 U = np.uint64
-inline = njit(error_model="numpy", nogil=True)
+bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
+inline = njit(error_model="numpy", nogil=True, **bare)
 kernel = njit(error_model="numpy", nogil=True, cache=CACHED)
-uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False)
+uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False, forceinline=True, **bare)
 uncounted_kernel = njit(error_model="numpy", nogil=True, _nrt=False, cache=CACHED)
 """
 ENTRIES = (
@@ -133,7 +134,7 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     inverts = slices and kernel.inverse is not None
     if inverts:
         functions["invert"] = kernel.inverse
-    shape = Shape(len(fields), len(results), scalar, several, own)
+    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish)
     frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
     body = _body(layout.steps)
     try:

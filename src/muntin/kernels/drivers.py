@@ -1,4 +1,4 @@
-"""Windows of time over whole arrays: the loops that generated modules compile.
+"""Windows of time, and from any row to any other: loops over whole arrays that are compiled.
 
 These functions are never called from here. A generated module (`build.py`) writes them out beside an
 aggregate's functions and defines the names they use: lift_at(values, i) is the partial of row i, combine

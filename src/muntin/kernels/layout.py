@@ -28,7 +28,8 @@ class Layout:
 class Shape:
     """What an aggregate makes: fields of a partial, results of a window, and whether each is bare.
 
-    `own` marks a user's aggregate, whose lower takes no count and may return None.
+    `own` marks a user's aggregate, whose lower takes no count and may return None; `finish` names a
+    NumPy function for the results.
     """
 
     fields: int
@@ -36,6 +37,7 @@ class Shape:
     scalar: bool
     several: bool
     own: bool
+    finish: str = ""
 
 
 DENSE = """
@@ -134,6 +136,8 @@ def accessors(layout: Layout, shape: Shape) -> str:
     """Write lift_at, combine, load, store, emit and watch for a layout."""
     template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
+    if layout.form == "shifted":
+        columns += " - values[1][0]"
     fields = [f"q[{k + shift}][i]" for k in range(shape.fields)]
     parts = ["x" if shape.scalar else f"x[{k}]" for k in range(shape.fields)]
     floats = layout.columns[0].kind == "f"
@@ -152,6 +156,7 @@ def _emitted(shape: Shape, shift: int) -> str:
     parts = [f"result[{k}]" if shape.several else "result" for k in range(shape.results)]
     some = "; ".join(f"{out} = {part}" for out, part in zip(outs, parts, strict=True))
     if not shape.own:
-        return f"result = lower(x, np.int64(rows)); {some}"
+        finish = f"result = np.{shape.finish}(result); " if shape.finish else ""
+        return f"result = lower(x, np.int64(rows)); {finish}{some}"
     none = "; ".join(f"{out} = np.nan" for out in outs)
     return f"result = lower(x)\n    if result is None: {none}\n    else: {some}"

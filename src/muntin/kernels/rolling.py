@@ -22,7 +22,8 @@ from muntin.kernels.spans import Array, Spans, time_spans
 
 U = np.uint64
 ROWS_PER_THREAD = 1 << 19
-SHIFTED_BLOCK = 1 << 15
+SHIFTED_BLOCK = 1 << 16
+SHIFT_SAMPLE = 1000
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,6 @@ def _roll_shifted(
     """Run the shifted form, each block with a shift of its own; None if digits were lost somewhere."""
     kernel = aggregate.kernel
     assert kernel is not None
-    assert kernel.shifted is not None
-    shifted = kernel.shifted
     kernels = compiled(aggregate, Layout((np.dtype(np.float64),), False, "shifted"))
     (column,), size = rows.columns, len(rows)
     outs = kernels.outputs(size, out)
@@ -103,17 +102,13 @@ def _roll_shifted(
     def block(lo: int, hi: int) -> None:
         if lost:
             return
-        start = max(0, lo - (n - 1))
         with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
-            near = column[start:hi] - float(np.mean(column[start : start + n]))
-        results = (outs[0][start:hi],)
-        bounds = (U(lo - start), U(hi - start))
-        kernels.module.roll_rows((near,), results, U(n), *bounds, *kernels.grid(n))
+            shift = np.mean(column[max(0, lo - n) : hi : 1 + n // SHIFT_SAMPLE][:SHIFT_SAMPLE])
+        values = (column, np.array([shift], np.float64))
+        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n))
         written = outs[0][max(lo, 1) : hi]
         if np.isnan(np.min(written, initial=0.0)):
             lost.append(True)
-        elif shifted.finish:
-            getattr(np, shifted.finish)(written, out=written)
 
     parts = max(1, size // max(8 * n, SHIFTED_BLOCK))  # whatever the threads: results are the same
     _run(block, _period_cuts(size, n, parts), threads)

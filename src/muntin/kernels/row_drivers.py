@@ -93,18 +93,6 @@ def sum_old(grid: Any, k: Any, blocks: Any, b: Any) -> None:
         store(blocks, b + j, combine(load(blocks, b + j), load(blocks, b + j + U(1))))
 
 
-def fold_four(values: Any, i0: Any, i1: Any, i2: Any, i3: Any, rows: Any) -> Any:
-    """Return the aggregates of four blocks of `rows` rows."""
-    acc0, acc1 = lift_at(values, i0), lift_at(values, i1)
-    acc2, acc3 = lift_at(values, i2), lift_at(values, i3)
-    for s in range(U(1), rows):
-        acc0 = combine(acc0, lift_at(values, i0 + s))
-        acc1 = combine(acc1, lift_at(values, i1 + s))
-        acc2 = combine(acc2, lift_at(values, i2 + s))
-        acc3 = combine(acc3, lift_at(values, i3 + s))
-    return acc0, acc1, acc2, acc3
-
-
 def block_before(grid: Any, j: Any, c: Any, k: Any) -> Any:
     """Return the first row of block j, the last one before block k, which starts at row c."""
     n, size, _ = grid
@@ -115,15 +103,18 @@ def begin(values: Any, grid: Any, starts: Any, numbers: Any, blocks: Any) -> Non
     """Aggregate the blocks of one period before each stretch."""
     _, _, q = grid
     share = q + U(1)
-    for j in range(q if q > U(1) else U(0)):
-        acc0, acc1, acc2, acc3 = fold_four(
-            values,
-            block_before(grid, j, starts[0], numbers[0]),
-            block_before(grid, j, starts[1], numbers[1]),
-            block_before(grid, j, starts[2], numbers[2]),
-            block_before(grid, j, starts[3], numbers[3]),
-            rows_of(grid, j),
-        )
+    for j in range(q):
+        i0 = block_before(grid, j, starts[0], numbers[0])
+        i1 = block_before(grid, j, starts[1], numbers[1])
+        i2 = block_before(grid, j, starts[2], numbers[2])
+        i3 = block_before(grid, j, starts[3], numbers[3])
+        acc0, acc1 = lift_at(values, i0), lift_at(values, i1)
+        acc2, acc3 = lift_at(values, i2), lift_at(values, i3)
+        for s in range(U(1), rows_of(grid, j)):
+            acc0 = combine(acc0, lift_at(values, i0 + s))
+            acc1 = combine(acc1, lift_at(values, i1 + s))
+            acc2 = combine(acc2, lift_at(values, i2 + s))
+            acc3 = combine(acc3, lift_at(values, i3 + s))
         store(blocks, j, acc0)
         store(blocks, share + j, acc1)
         store(blocks, U(2) * share + j, acc2)
@@ -192,31 +183,20 @@ def two_forth_two_back(
         head1, seen1 = forth(values, outs, n, c1 + s, U(4), head1, seen1, tails, t1 + s)
         tail3 = back(values, e3 - s, U(4), tail3, tails, j3 - s)
         s += U(4)
-    back(values, e2 - s, r2 - s, tail2, tails, j2 - s)
-    back(values, e3 - s, r3 - s, tail3, tails, j3 - s)
-    head0, seen0 = forth(values, outs, n, c0 + s, r0 - s, head0, seen0, tails, t0 + s)
-    head1, seen1 = forth(values, outs, n, c1 + s, r1 - s, head1, seen1, tails, t1 + s)
+    while s < size:
+        if s < r0:
+            head0, seen0 = forth(values, outs, n, c0 + s, U(1), head0, seen0, tails, t0 + s)
+        if s < r1:
+            head1, seen1 = forth(values, outs, n, c1 + s, U(1), head1, seen1, tails, t1 + s)
+        if s < r2:
+            tail2 = back(values, e2 - s, U(1), tail2, tails, j2 - s)
+        if s < r3:
+            tail3 = back(values, e3 - s, U(1), tail3, tails, j3 - s)
+        s += U(1)
     starts[x], starts[x + U(1)] = c0 + r0, c1 + r1
     numbers[x] = close_block(grid, k0, head0, blocks, b0)
     numbers[x + U(1)] = close_block(grid, k1, head1, blocks, b1)
     return seen0 + seen1
-
-
-def four_stretches(
-    values: Any, outs: Any, grid: Any, each: Any, starts: Any, numbers: Any, tails: Any, blocks: Any
-) -> Any:
-    """Emit `each` blocks of every stretch; True if a plain form met a NaN and stopped.
-
-    While two stretches go forward, the two others go back over what their next block needs.
-    """
-    one_back(values, grid, U(0), starts, numbers, tails, blocks)
-    one_back(values, grid, U(1), starts, numbers, tails, blocks)
-    for turn in range(U(2) * each):
-        x = turn % U(2) * U(2)
-        seen = two_forth_two_back(values, outs, grid, x, U(2) - x, starts, numbers, tails, blocks)
-        if seen != seen:
-            return True
-    return False
 
 
 def ramp(values: Any, outs: Any, end: Any) -> None:
@@ -242,7 +222,8 @@ def roll_rows(
 ) -> Any:
     """Emit the windows of n rows that end in rows [lo, hi); lo is a multiple of n - 1.
 
-    Returns True if a plain form met a NaN: its results are then not to be used.
+    Returns True if a plain form met a NaN (watch adds rows to `seen`, in other forms it does nothing):
+    the results are then not to be used.
     """
     if n == U(1):
         for i in range(lo, hi):
@@ -263,9 +244,15 @@ def roll_rows(
     for i in range(U(4)):
         starts[i] = lo + i * each // q * period + i * each % q * size
         numbers[i] = i * each % q
-    begin(values, grid, starts, numbers, blocks)
-    if each > U(0) and four_stretches(values, outs, grid, each, starts, numbers, tails, blocks):
-        return True
+    if q > U(1):
+        begin(values, grid, starts, numbers, blocks)
+    for i in range(U(2) if each > U(0) else U(0)):
+        one_back(values, grid, i, starts, numbers, tails, blocks)
+    for turn in range(U(2) * each):  # two stretches go forward while the two others go back
+        x = turn % U(2) * U(2)
+        seen += two_forth_two_back(values, outs, grid, x, U(2) - x, starts, numbers, tails, blocks)
+        if seen != seen:
+            return True
     while starts[3] < hi:
         one_back(values, grid, U(3), starts, numbers, tails, blocks)
         seen += one_forth(values, outs, grid, hi, starts, numbers, tails, blocks)

@@ -3,6 +3,8 @@
 What Spark and Flink do, kept for comparison: the cost of a row grows with the windows it belongs to.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from muntin.slicing.grid import GridLane, less
@@ -28,24 +30,28 @@ class BucketLane(GridLane):
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         window = self._window
-        after = self._after[rows.keys] if self._stride else self._after
-        past = less(after, self.lateness)
+        past = less(self._after[rows.keys] if self._stride else self._after, self.lateness)
+        last = (rows.times - window.origin) // window.every * window.every + window.origin
+        counts = last + window.size > np.maximum(rows.times, past)
+        rows = rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        rows = rows if self.kept is None else rows.in_order()
+        copied = self._grouped(*self._copies(rows))
+        if self.kept is None:
+            return counts, copied
+        return counts, replace(copied, rows=rows, kept=self.kept.lift(rows))
+
+    def _copies(self, rows: Rows) -> tuple[Rows, Array]:
+        """Return each row once per window that holds it and is not past, and the windows' starts."""
+        window = self._window
+        past = less(self._after[rows.keys] if self._stride else self._after, self.lateness)
         last = (rows.times - window.origin) // window.every * window.every + window.origin
         copies = -(-window.size // window.every)
-        starts = (last[:, None] - window.every * np.arange(copies)[::-1]).ravel()
+        starts = (last[:, None] - window.every * np.arange(copies)).ravel()
         source = np.repeat(np.arange(len(rows)), copies)
-        ends = starts + window.size
-        inside = (ends > rows.times[source]) & (ends > np.broadcast_to(past, len(rows))[source])
-        counts = np.zeros(len(rows), np.bool_)
-        counts[source[inside]] = True
-        source = source[inside]
-        if len(source) == 0:
-            return counts, None
-        copied = rows.take(source)
-        if self.kept is not None:
-            order = np.lexsort((copied.times, starts[inside], copied.keys))
-            return counts, self._grouped(copied.take(order), starts[inside][order])
-        return counts, self._grouped(copied, starts[inside])
+        inside = starts + window.size > np.maximum(rows.times, past)[source]
+        return rows.take(source[inside]), starts[inside]
 
     def _due(self, upto: Array, past: Array, final: Array) -> Array:
         after = self._after

@@ -42,6 +42,7 @@ class ContextLane:
         partials: list[Partials],
         *,
         lateness: int,
+        ordered: bool,
         changes: bool,
     ) -> None:
         self.names = list(windows)
@@ -54,21 +55,24 @@ class ContextLane:
         self.kept = KeptRows(held, ROW if needs_rows else None)
         self._changes = changes
         self._ticks = any(isinstance(w, LastN) for w in windows.values())
-        self._time = np.full(1, ALWAYS)
+        self._ordered = ordered
+        self._time = np.full(int(not ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
         self._books: list[dict[int, Book]] = [{} for _ in windows]
         self._fresh: dict[int, int] = {}
         self._due: dict[int, int] = {}
 
-    def grow_keys(self, keys: int) -> None:
-        """Make space for more keys."""
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        """Make space for more keys, which begin at a watermark."""
         self.keys = keys
         self.kept.runs.grow_keys(keys)
         self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
+        if self._ordered:
+            self._time = longer(self._time, self.kept.runs.keys, watermark)
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         """Return which rows count, and those lifted."""
-        time = self._time[rows.keys] if len(self._time) > 1 else self._time
+        time = self._time[rows.keys] if self._ordered else self._time
         counts = rows.times >= less(time, self.lateness)
         rows = rows.take(np.nonzero(counts)[0]).in_order()
         if len(rows) == 0:
@@ -86,12 +90,11 @@ class ContextLane:
     def advance(self, watermark: Array) -> Report:
         """Report the windows that are complete or have changed, and retract those that are no more."""
         before = self._time
-        self._time = np.maximum(watermark, longer(before, len(watermark), ALWAYS))
+        self._time = np.maximum(watermark, before)
         lines: list[Line] = []
         for key in self._visited():
-            place = key if len(self._time) > 1 else 0
-            after = int(before[place]) if place < len(before) else ALWAYS
-            lines += self._report(key, after, int(self._time[place]))
+            place = key if self._ordered else 0
+            lines += self._report(key, int(before[place]), int(self._time[place]))
         self._fresh = {}
         windows = np.array(lines, np.int64).reshape(-1, 7)
         valued = windows[:, 5] > windows[:, 4]
@@ -103,7 +106,7 @@ class ContextLane:
         if self._ticks:
             return np.nonzero(self.kept.runs.length)[0].tolist()  # type: ignore[no-any-return]
         time = self._time
-        due = [k for k, t in self._due.items() if t <= int(time[k if len(time) > 1 else 0])]
+        due = [k for k, t in self._due.items() if t <= int(time[k if self._ordered else 0])]
         return sorted({*due, *self._fresh})
 
     def _report(self, key: int, after: int, upto: int) -> list[Line]:
@@ -223,6 +226,32 @@ class ContextLane:
             window.opens(book.context, time, row)
         book.told = time
         return hi
+
+    def plain(self) -> dict[str, Any]:
+        """Return the lane's state as plain data; a context is told its rows again."""
+        books = [
+            [(key, book.edges, list(book.reported.items())) for key, book in held.items()]
+            for held in self._books
+        ]
+        return {
+            "kept": self.kept.plain(self.keys),
+            "time": self._time[: max(self.keys, 1)],
+            "first_rank": self._first_rank[: self.keys],
+            "fresh": list(self._fresh.items()),
+            "books": books,
+        }
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take a state that was saved into an empty lane."""
+        self.kept.load(plain["kept"])
+        self.grow_keys(len(plain["first_rank"]))
+        self._time[: len(plain["time"])] = plain["time"]
+        self._first_rank[: self.keys] = plain["first_rank"]
+        self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
+        for held, saved in zip(self._books, plain["books"], strict=True):
+            for key, edges, reported in saved:
+                held[key] = Book(list(edges), dict(reported), None, NEVER)
+                self._due[key] = ALWAYS
 
     @property
     def rows_kept(self) -> int:

@@ -7,6 +7,7 @@ computed from the windows' periods instead.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,18 @@ class Edges:
         self._lattice = Lattice.of([w for w in windows if isinstance(w, Periodic)])
         self._listed = [w for w in windows if not isinstance(w, Periodic)]
         self._known = np.zeros(0, np.int64)
+        self._walked: tuple[int, int] | None = None
         self._cached = np.zeros(0, np.int64)
         self._from, self._to = 0, -1
+
+    def plain(self) -> Any:
+        """Return the edges that could not be found again."""
+        return None if self._walked is None else [self._known, *self._walked]
+
+    def load(self, plain: Any) -> None:
+        """Take the edges that were saved."""
+        if plain is not None:
+            self._known, self._walked = plain[0], (int(plain[1]), int(plain[2]))
 
     def starts(self, measure: Array) -> Array:
         """Return where the slice of each row begins."""
@@ -118,12 +129,17 @@ class Edges:
         if not self._listed:
             return self._known
         edges = set(self._known.tolist())
-        least, most = (min(edges), max(edges)) if edges else (hi + 1, hi)
+        if self._walked is None:
+            edges |= {lo, *_walk(self._listed, lo, hi)}
+            self._walked = (lo, hi)
+        least, most = self._walked
         if lo < least:
-            edges |= {lo, *_walk(self._listed, lo, min(hi, least))}
+            edges |= {lo, *_walk(self._listed, lo, least)}
         if hi > most:
-            edges |= set(_walk(self._listed, max(most, lo), hi))
-        self._known = np.array(sorted(edges), np.int64)
+            edges |= set(_walk(self._listed, most, hi))
+        self._walked = (min(lo, least), max(hi, most))
+        if len(edges) > len(self._known):
+            self._known = np.array(sorted(edges), np.int64)
         return self._known
 
 

@@ -5,6 +5,7 @@ windows together cut it into slices; a slice exists where a key has rows.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class GridLane(Lane):
     `lateness` is how long after its end a window still changes. With `per_key` each key has a watermark
     of its own.
     """
+
+    PER_KEY = ("_after", "_dirty")
 
     def __init__(
         self,
@@ -53,11 +56,11 @@ class GridLane(Lane):
         self._dirty = np.zeros(0, np.int64)
         self._oldest = NEVER
 
-    def grow_keys(self, keys: int) -> None:
-        super().grow_keys(keys)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
         self._dirty = longer(self._dirty, self.slices.keys, NEVER)
         if self._stride:
-            self._after = longer(self._after, self.slices.keys, ALWAYS)
+            self._after = longer(self._after, self.slices.keys, watermark)
 
     # Rows come in
 
@@ -77,7 +80,7 @@ class GridLane(Lane):
         doubtful = np.arange(len(rows))
         if len(covering):
             surely = int((covering[:, 0] - covering[:, 1]).max()) + self.lateness
-            latest = after - np.minimum(surely, after - ALWAYS)
+            latest = less(after, surely)
             if int(latest.max()) <= int(measure.min()):
                 return None
             doubtful = np.nonzero(measure < latest)[0]
@@ -128,6 +131,15 @@ class GridLane(Lane):
             self.kept.insert(prepared.rows, prepared.kept)
         self._oldest = min(self._oldest, int(found[:, 1].min()))
 
+    def plain(self) -> dict[str, Any]:
+        return {**super().plain(), "edges": self._edges.plain()}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        super().load(plain)
+        self._edges.load(plain["edges"])
+        starts = plain["slices"]["meta"][:, 0]
+        self._oldest = int(starts.min(initial=NEVER))
+
     # The watermark advances
 
     def advance(self, watermark: Array) -> Report:
@@ -159,6 +171,8 @@ class GridLane(Lane):
             gathered.append(self._out[:count].copy())
             if key < self.keys and count == 0:
                 self._out = np.empty((4 * len(self._out), 7), np.int64)
+        if self._listed:
+            self.due[self.slices.length > 0] = ALWAYS
         self._after = upto
         return np.concatenate(gathered)
 
@@ -184,6 +198,12 @@ class GridLane(Lane):
 
 class EveryRow:
     """Slices of one moment each: the rows themselves, as a tuple buffer or an aggregate tree has them."""
+
+    def plain(self) -> None:
+        """Return what could not be found again: nothing."""
+
+    def load(self, plain: None) -> None:
+        """Take what was saved."""
 
     def starts(self, measure: Array) -> Array:
         """Return where the slice of each row begins: where the row is."""

@@ -355,7 +355,6 @@ def report_grid(
                     return k, begin
             if len(listed) > 0:
                 n = listed_ends(meta, h, tail, listed, a, u, k, out, n)
-                wake = min(wake, u + 1)
                 if n < 0:
                     return k, begin
         if dirty[k] != 9223372036854775807:

@@ -6,11 +6,11 @@ due, is said by the lanes themselves: `grid.py` and `sessions.py`.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.slicing.loops import NEVER, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.runs import Runs
@@ -18,6 +18,7 @@ from muntin.slicing.runs import Runs
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 KEY, WINDOW, START, END, LO, HI, KIND = range(7)
 GROUP_FIELDS = 7
+STALE = 5
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Lane:
     """
 
     windows: dict[str, Any]
+    PER_KEY: ClassVar[tuple[str, ...]] = ()
+    """The arrays that have a number for each key, or one for all."""
 
     def __init__(
         self, names: list[str], partials: list[Partials], width: int, keeps_rows: bool
@@ -75,8 +78,9 @@ class Lane:
     def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
         return [None if column.aggregate.commutative else _rows(column) for column in partials]
 
-    def grow_keys(self, keys: int) -> None:
-        """Make space for more keys."""
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        """Make space for more keys, which begin at a watermark."""
+        del watermark
         self.keys = keys
         self.slices.grow_keys(keys)
         if self.kept is not None:
@@ -103,32 +107,45 @@ class Lane:
             self._settle(prepared, keys, log[:steps])
 
     def _settle(self, prepared: Prepared, keys: Array, log: Array) -> None:
+        keys = keys[~self.slices.moved[keys]]
         parts = log[log[:, 0] <= 2]
         changed = np.full(self.slices.keys, NEVER)
         np.minimum.at(changed, prepared.found[parts[:, 2], 0], parts[:, 1])
         head = self.slices.head[keys]
         tail = head + self.slices.length[keys]
-        a = np.where(self.slices.moved[keys], head, np.maximum(changed[keys], head))
-        self.slices.moved[keys] = False
         for column in self.partials:
-            column.settle(a, tail, head, tail)
+            column.settle(np.maximum(changed[keys], head), tail, head, tail)
 
     def refresh(self) -> None:
-        """Fold slices anew whose rows did not come in order, once for all rows that came since."""
-        keys = np.unique(np.concatenate(self._stale)) if self._stale else np.zeros(0, np.int64)
+        """Bring partials up to date before windows are merged of them.
+
+        Slices whose rows did not come in order are folded anew, once for all rows that came since, and
+        trees are built anew above runs that lie elsewhere now.
+        """
+        if self._stale and self.kept is not None:
+            self._refold(self.kept, np.unique(np.concatenate(self._stale)))
         self._stale = []
-        if self.kept is None or len(keys) == 0:
-            return
+        if any(column.eager for column in self.partials):
+            keys = np.nonzero(self.slices.moved & (self.slices.length > 0))[0]
+            head = self.slices.head[keys]
+            tail = head + self.slices.length[keys]
+            for column in self.partials:
+                column.settle(head, tail, head, tail)
+            self.slices.moved[:] = False
+
+    def _refold(self, kept: KeptRows, keys: Array) -> None:
         out = np.empty((int(self.slices.length[keys].sum()), 4), np.int64)
         state = (self.slices.meta, self.slices.head, self.slices.length)
         stale = out[: compiled_loops().stale_slices(keys, *state, out)]
         owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
-        lo, hi = self.kept.places(owner, first), self.kept.places(owner, end)
-        head, length = self.slices.head[owner], self.slices.length[owner]
-        for column, rows in zip(self.partials, self.kept.partials, strict=True):
+        lo, hi = kept.places(owner, first), kept.places(owner, end)
+        here = ~self.slices.moved[owner]
+        head = self.slices.head[owner][here]
+        tail = head + self.slices.length[owner][here]
+        for column, rows in zip(self.partials, kept.partials, strict=True):
             if rows is not None:
                 column.refold(rows, lo, hi, places)
-                column.settle(places, places + 1, head, head + length)
+                column.settle(places[here], places[here] + 1, head, tail)
 
     def drop_kept(self) -> None:
         """Forget the rows before each key's first slice."""
@@ -145,6 +162,33 @@ class Lane:
         cuts = np.append(np.append(0, np.nonzero(np.diff(full[:, KEY]))[0] + 1), len(full))
         results = [column.query(lo, hi, cuts, len(self.names)) for column in self.partials]
         return Report(windows, results)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the lane's state as plain data."""
+        places = self.slices.live()
+        return {
+            "slices": self.slices.plain(self.keys),
+            "partials": [column.plain(places) for column in self.partials],
+            "kept": None if self.kept is None else self.kept.plain(self.keys),
+            **{name: getattr(self, name)[: max(self.keys, 1)] for name in self.PER_KEY},
+        }
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take a state that was saved into an empty lane."""
+        keys = len(plain["slices"]["lengths"])
+        places = self.slices.load(plain["slices"])
+        for column, saved in zip(self.partials, plain["partials"], strict=True):
+            column.load(saved, places)
+        if self.kept is not None:
+            self.kept.load(plain["kept"])
+        self.grow_keys(keys)
+        for name in self.PER_KEY:
+            held = getattr(self, name)
+            held[: len(plain[name])] = plain[name]
+        self.due[:keys] = ALWAYS
+        everyone = np.nonzero(self.slices.length)[0]
+        self._stale = [everyone] if self.kept is not None and self.slices.meta.shape[1] > STALE else []
+        self.slices.moved[:] = True
 
     @property
     def rows_kept(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.slicing.grid import PLAIN, GridLane, less
-from muntin.slicing.lane import END, KEY, KIND, UPDATE, Prepared, Report, longer
+from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
@@ -23,26 +23,35 @@ class MeasuredLane(GridLane):
     A row counts if it is not later than the lateness allows.
     """
 
+    PER_KEY = (*GridLane.PER_KEY, "_time")
+
     def __init__(
         self,
         windows: dict[str, ContextFreeWindow],
         partials: list[Partials],
         *,
         lateness: int,
+        ordered: bool,
         width: int = PLAIN,
         changes: bool = False,
     ) -> None:
         super().__init__(windows, partials, lateness=0, per_key=True, width=width, changes=changes)
         self._allowed = lateness
-        self._time = np.full(1, ALWAYS)
+        self._ordered = ordered
+        self._time = np.full(int(not ordered), ALWAYS)
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys)
+        if self._ordered:
+            self._time = longer(self._time, self.slices.keys, watermark)
 
     def _in_time(self, rows: Rows) -> Array:
-        time = self._time[rows.keys] if len(self._time) > 1 else self._time
+        time = self._time[rows.keys] if self._ordered else self._time
         counts: Array = rows.times >= less(time, self._allowed)
         return counts
 
     def _pass(self, watermark: Array) -> None:
-        self._time = np.maximum(watermark, longer(self._time, len(watermark), ALWAYS))
+        self._time = np.maximum(watermark, self._time)
 
 
 class DeltaLane(MeasuredLane):
@@ -51,19 +60,20 @@ class DeltaLane(MeasuredLane):
     Its watermark is what the column has come to in rows before the watermark.
     """
 
+    PER_KEY = (*MeasuredLane.PER_KEY, "_final")
+
     def __init__(self, column: str, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
         self.column = column
         self._final = np.zeros(0, np.int64)
 
-    def grow_keys(self, keys: int) -> None:
-        super().grow_keys(keys)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
         self._final = longer(self._final, self.slices.keys, ALWAYS)
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         measure = rows.extra[self.column]
         counts = self._in_time(rows) & (measure >= self._final[rows.keys])
-        counts &= self._last_ends(measure) > measure
         rows = rows.take(np.nonzero(counts)[0])
         if len(rows) == 0:
             return counts, None
@@ -80,22 +90,28 @@ class DeltaLane(MeasuredLane):
         return report
 
     def _come_to(self, time: Array) -> Array:
-        """Return for each key the start of its last slice that has a row before a time."""
+        """Return for each key the start of its last slice that has a row before a time.
+
+        In an ordered stream no row will come before those that are there.
+        """
+        time = np.full(len(time), NEVER) if self._ordered else time
         come_to = np.full(self.slices.keys, ALWAYS)
         state = (self.slices.meta, self.slices.head, self.slices.length)
-        compiled_loops().last_before(self.keys, *state, time, int(len(time) > 1), come_to)
+        compiled_loops().last_before(self.keys, *state, time, int(self._ordered), come_to)
         return come_to
 
 
 class RankLane(MeasuredLane):
     """Windows over the number of rows, in a stream whose rows come in order: a row's rank is final."""
 
+    PER_KEY = (*MeasuredLane.PER_KEY, "_ranks")
+
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
         self._ranks = np.zeros(0, np.int64)
 
-    def grow_keys(self, keys: int) -> None:
-        super().grow_keys(keys)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
         self._ranks = longer(self._ranks, self.slices.keys, 0)
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
@@ -116,11 +132,14 @@ class RankLane(MeasuredLane):
 
     def advance(self, watermark: Array) -> Report:
         self._pass(watermark)
-        return self.answer(self._due(self._ranks.copy(), self._ranks, self._ranks))
+        self.refresh()
+        return self.answer(_counted(self._due(self._ranks.copy(), self._ranks, self._ranks)))
 
 
 class CountLane(MeasuredLane):
     """Windows over the number of rows, in a stream out of order: rows are kept, ranks move."""
+
+    PER_KEY = (*MeasuredLane.PER_KEY, "_first_rank", "_changed")
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -128,8 +147,8 @@ class CountLane(MeasuredLane):
         self._first_rank = np.zeros(0, np.int64)
         self._changed = np.zeros(0, np.int64)
 
-    def grow_keys(self, keys: int) -> None:
-        super().grow_keys(keys)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
         self._first_rank = longer(self._first_rank, self.slices.keys, 0)
         self._changed = longer(self._changed, self.slices.keys, NEVER)
 
@@ -150,10 +169,11 @@ class CountLane(MeasuredLane):
         for key in np.nonzero(self._changed < NEVER)[0].tolist():
             self._reslice(key, int(self._changed[key]))
         self._changed[:] = NEVER
+        self.refresh()
         upto = np.maximum(self._rows_before(self._time), self._after)
         final = self._rows_before(less(self._time, self._allowed))
         before = self._after
-        windows = self._due(upto, np.full_like(upto, ALWAYS), final)
+        windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
         report = self.answer(windows)
         self._drop_rows()
@@ -211,8 +231,6 @@ class CountLane(MeasuredLane):
         slide = np.nonzero(by)[0]
         head = self.slices.head[[key]]
         tail = head + self.slices.length[[key]]
-        changed = head if self.slices.moved[key] else places[:1]
-        self.slices.moved[key] = False
         for column, rows in zip(self.partials, self.kept.partials, strict=True):
             assert rows is not None
             anew = np.ones(len(places), np.bool_)
@@ -220,7 +238,8 @@ class CountLane(MeasuredLane):
                 undone = column.shift(rows, places[slide], lo[slide], hi[slide], by[slide])
                 anew[slide] = undone
             column.refold(rows, lo[anew], hi[anew], places[anew])
-            column.settle(changed, tail, head, tail)
+            if not self.slices.moved[key]:
+                column.settle(places[:1], tail, head, tail)
 
     def _drop_rows(self) -> None:
         live = self.slices.length > 0
@@ -231,6 +250,11 @@ class CountLane(MeasuredLane):
         keys = np.nonzero(drop)[0]
         rows.drop_front(keys, drop[keys])
         self._first_rank[keys] += drop[keys]
+
+
+def _counted(windows: Array) -> Array:
+    """Return the windows that begin with a row; the first row has rank 0."""
+    return windows[windows[:, START] >= 0]
 
 
 def _lazy(column: Partials) -> Partials:

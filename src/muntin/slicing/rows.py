@@ -126,3 +126,21 @@ class KeptRows:
     def bytes(self) -> int:
         """The memory of the rows, and of references to objects."""
         return self.runs.meta.nbytes + sum(c.bytes for c in self.partials if c is not None)
+
+    def plain(self, keys: int) -> dict[str, Any]:
+        """Return the rows as plain data."""
+        places = self.runs.live()
+        return {
+            "runs": self.runs.plain(keys),
+            "partials": [None if c is None else c.plain(places) for c in self.partials],
+            "extra": None if self.extra is None else self.extra.array[places].tolist(),
+        }
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take the rows that were saved."""
+        places = self.runs.load(plain["runs"])
+        for column, saved in zip(self.partials, plain["partials"], strict=True):
+            if column is not None:
+                column.load(saved, places)
+        if self.extra is not None:
+            self.extra.array[places] = object_array(plain["extra"], len(places))

@@ -139,20 +139,23 @@ class Runs:
         held = np.stack([self.head, self.head, self.length], 1)[self.length > 0]
         return _spread(held)[0]
 
-    def plain(self) -> dict[str, Any]:
-        """Return the items as plain data; columns beside them are saved by who keeps them."""
-        return {"lengths": self.length, "meta": self.meta[self.live()]}
+    def plain(self, keys: int) -> dict[str, Any]:
+        """Return the items of the first keys as plain data; who keeps columns beside them saves those."""
+        return {"lengths": self.length[:keys].copy(), "meta": self.meta[self.live()]}
 
-    def load(self, plain: dict[str, Any]) -> None:
-        """Take the items that were saved into an empty arena, key by key from place 0 on."""
+    def load(self, plain: dict[str, Any]) -> Array:
+        """Take saved items into an empty arena, and return their places."""
         lengths, meta = plain["lengths"], plain["meta"]
-        if meta.shape != (int(lengths.sum()), self.meta.shape[1]) or (lengths < 0).any():
-            raise ValueError(f"{meta.shape} items for runs of {int(lengths.sum())}")
+        fits = meta.shape == (int(lengths.sum()), self.meta.shape[1]) and bool((lengths >= 0).all())
+        if not fits or {lengths.dtype, meta.dtype} != {np.dtype(np.int64)}:
+            raise ValueError(f"items of shape {meta.shape} for runs of {lengths!r}")
         self.grow_keys(len(lengths))
         keys = np.nonzero(lengths)[0]
         self.reserve(np.repeat(keys, lengths[keys]))
         self.length[keys] = lengths[keys]
-        self.meta[self.live()] = meta
+        places = self.live()
+        self.meta[places] = meta
+        return places
 
 
 def _spread(moves: Array) -> tuple[Array, Array]:

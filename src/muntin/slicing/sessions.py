@@ -3,6 +3,8 @@
 Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
 """
 
+from typing import Any
+
 import numpy as np
 
 from muntin.slicing.lane import GROUP_FIELDS, RETRACT, Lane, Prepared, Report, longer
@@ -16,6 +18,8 @@ WIDTH = 7
 
 class SessionLane(Lane):
     """The sessions of one gap."""
+
+    PER_KEY = ("_after",)
 
     def __init__(
         self,
@@ -35,10 +39,10 @@ class SessionLane(Lane):
         self._after = np.full(int(not per_key), ALWAYS)
         self._gone: list[Array] = []
 
-    def grow_keys(self, keys: int) -> None:
-        super().grow_keys(keys)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
         if self._stride:
-            self._after = longer(self._after, self.slices.keys, ALWAYS)
+            self._after = longer(self._after, self.slices.keys, watermark)
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         """Return which rows count (whose own session would not be past), and those folded."""
@@ -85,6 +89,14 @@ class SessionLane(Lane):
         report = self.answer(np.concatenate([retracted, self._due(watermark)]))
         self.drop_kept()
         return report
+
+    def plain(self) -> dict[str, Any]:
+        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        return {**super().plain(), "gone": gone}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        super().load(plain)
+        self._gone = [plain["gone"].reshape(-1, 3)]
 
     def _due(self, watermark: Array) -> Array:
         self._after = np.maximum(watermark, self._after)

@@ -74,7 +74,7 @@ class Punctuation(ContextAwareWindow):
         return f"<{self.describe()}>"
 
     def describe(self) -> str:
-        name = self.predicate if isinstance(self.predicate, str) else self.predicate.__name__
+        name = getattr(self.predicate, "__name__", None) or str(self.predicate)
         return f"Punctuation by {name}"
 
     def opens(self, context: Any, time: int, row: dict[str, Any]) -> bool:

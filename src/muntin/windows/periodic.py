@@ -56,6 +56,7 @@ class Tumbling(Periodic):
     """
 
     def __init__(self, size: Any, *, measure: str = "time", origin: Any = 0) -> None:
+        _check_measure(measure)
         length = _length("size", size, measure)
         super().__init__(length, length, _origin(origin, measure), measure)
 
@@ -68,6 +69,7 @@ class Sliding(Periodic):
     """
 
     def __init__(self, size: Any, every: Any, *, measure: str = "time", origin: Any = 0) -> None:
+        _check_measure(measure)
         length, step = _length("size", size, measure), _length("every", every, measure)
         super().__init__(length, step, _origin(origin, measure), measure)
 
@@ -120,10 +122,17 @@ class Fixed(ContextFreeWindow):
             yield self.start, self.start + self.size
 
 
-def _length(name: str, value: Any, measure: str) -> int:
-    """Return a size or step: a duration for time, else a whole number."""
+def _check_measure(measure: str) -> None:
     if not isinstance(measure, str):
         raise TypeError(f"measure is 'time' or 'count', got {measure!r}")
+    if measure not in MEASURES:
+        raise ValueError(
+            f"measure is 'time' or 'count', got {measure!r}; for a column there is Delta"
+        )
+
+
+def _length(name: str, value: Any, measure: str) -> int:
+    """Return a size or step: a duration for time, else a whole number."""
     length = microseconds(value) if measure == "time" else _whole(name, value, measure)
     if length <= 0:
         raise ValueError(f"a window's {name} must be above zero, got {value!r}")
