@@ -27,7 +27,10 @@ ALL_PLANS = pytest.mark.parametrize(
     "plan", ["auto", "lazy", "eager", "naive", "buckets", "tuple buffer", "aggregate tree"]
 )
 THOROUGH = settings(
-    max_examples=int(__import__("os").environ.get("MUNTIN_EXAMPLES", 100)), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=int(__import__("os").environ.get("MUNTIN_EXAMPLES", 100)),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )
 QUICK = settings(THOROUGH, max_examples=int(__import__("os").environ.get("MUNTIN_EXAMPLES", 40)))
 

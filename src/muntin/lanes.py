@@ -51,6 +51,7 @@ def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
         partials,
         **late,
         **changes,
+        remembers=query.allowed > 0,
         per_key=query.ordered,
         width=REFOLDED if refolds else PLAIN,
         every_row=plan.kind in ("tuple buffer", "aggregate tree"),

@@ -1,6 +1,6 @@
 """Only windows whose values differ from those of the window before: `emit="changes"`.
 
-Lanes gather the windows at whose ends a slice enters or leaves; between them nothing can change. Here those
+Lanes gather the windows at whose ends a slice enters or leaves; nothing can change between. Here those
 are left out whose values are the same all the same. What was reported is remembered: of each key and
 window the last, and while late rows may still change it, all of it. A late row then gives updates, new
 results where a change is new, and retractions where there is none any more.
@@ -11,11 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.lane import EMPTY, END, KEY, KIND, RESULT, RETRACT, START, UPDATE, WINDOW, Report
-from muntin.slicing.loops import ALWAYS, NEVER, Array
+from muntin.slicing.lane import (
+    EMPTY,
+    END,
+    KEY,
+    KIND,
+    RESULT,
+    RETRACT,
+    START,
+    UPDATE,
+    WINDOW,
+    Report,
+)
+from muntin.slicing.loops import Array
 from muntin.slicing.partials import Partials
 
 Values = tuple[Any, ...] | None
+UNCHANGED = -1
 
 
 @dataclass(frozen=True)
@@ -54,16 +66,138 @@ class Changes:
         if len(lines) == 0:
             return report
         slots = lines[:, KEY] * self._windows + lines[:, WINDOW]
-        valued, places = report.valued, np.cumsum(report.valued) - 1
-        full = [tuple(a[places] if len(a) else _blank(a, len(lines)) for a in outs) for outs in report.results]
-        again = np.nonzero(lines[:, KIND] == UPDATE)[0]
+        again = lines[:, KIND] == UPDATE
         for slot in dict.fromkeys(slots[again].tolist()):
-            first = int(lines[again[slots[again] == slot][0], END])
-            self._set(slot, self._before(slot, first))
-        changed = self._differ(slots, valued, full)
-        retracted = self._revise(lines, slots, changed, valued, full) if len(again) else []
-        lines[:, KIND] = np.where(valued, np.where(lines[:, KIND] == UPDATE, UPDATE, RESULT), EMPTY)
+            first = int(lines[again & (slots == slot), END][0])
+            self._put(slot, self._before(slot, first))
+        valued, places = report.valued, np.maximum(np.cumsum(report.valued) - 1, 0)
+        values = [[_picked(array, places) for array in outs] for outs in report.results]
+        changed = self._differ(slots, valued, values)
+        lines[:, KIND] = np.where(valued, RESULT, EMPTY)
+        gone = np.zeros((0, 7), np.int64)
         if self._remembers:
-            self._remember(lines, slots, changed, valued, full, final)
-        kept = [tuple(a[changed[valued]] for a in outs) for outs in report.results]
-        return Report(np.concatenate([_retractions(retracted), lines[changed]]), kept)
+            entries = _entries(lines, valued, values)
+            gone = self._revise(lines, slots, again, changed, entries)
+            self._remember(slots, changed, entries, final[lines[:, KEY] * (len(final) > 1)])
+            changed &= lines[:, KIND] != UNCHANGED
+        results = [tuple(array[changed[valued]] for array in outs) for outs in report.results]
+        return Report(np.concatenate([gone, lines[changed]]), results)
+
+    def _differ(self, slots: Array, valued: Array, values: list[list[Array]]) -> Array:
+        """Return which windows differ from the one before, and keep the last of each key and window."""
+        follows = np.append(False, slots[1:] == slots[:-1])
+        before = np.where(follows, np.append(False, valued[:-1]), self._known[slots])
+        same = np.ones(len(slots), np.bool_)
+        last = np.append(~follows[1:], True)
+        for held, arrays in zip(self._last, values, strict=True):
+            before_it = [
+                np.where(follows, _shifted(array), kept[slots])
+                for array, kept in zip(arrays, held, strict=True)
+            ]
+            same &= _same(arrays, before_it)
+            for array, kept in zip(arrays, held, strict=True):
+                kept[slots[last]] = array[last]
+        self._known[slots[last]] = valued[last]
+        return (valued != before) | (valued & ~same)
+
+    def _put(self, slot: int, values: Values) -> None:
+        """Take these as the values last reported."""
+        self._known[slot] = values is not None
+        if values is not None:
+            flat = iter(values)
+            for held in self._last:
+                for array in held:
+                    array[slot] = next(flat)
+
+    def _before(self, slot: int, end: int) -> Values:
+        """Return the values of the last window reported before an end."""
+        held = [entry for entry in self._log.get(slot, []) if entry.end < end]
+        return held[-1].values if held else None
+
+    def _revise(
+        self, lines: Array, slots: Array, again: Array, changed: Array, entries: list[Entry]
+    ) -> Array:
+        """Compare windows that were looked at again with what was reported; return what is no more."""
+        gone: list[tuple[int, ...]] = []
+        for slot in dict.fromkeys(slots[again].tolist()):
+            rows = np.nonzero(again & (slots == slot))[0].tolist()
+            first = entries[rows[0]].end
+            now = {entries[i].end: i for i in rows if changed[i]}
+            log = self._log.get(slot, [])
+            for entry in [e for e in log if e.end >= first]:
+                i = now.get(entry.end)
+                if i is None:
+                    key, window = divmod(slot, self._windows)
+                    gone.append((key, window, entry.start, entry.end, 0, 0, RETRACT))
+                elif _equal(entry.values, entries[i].values):
+                    lines[i, KIND] = UNCHANGED
+                elif entries[i].values is not None:
+                    lines[i, KIND] = UPDATE
+            self._log[slot] = [e for e in log if e.end < first]
+        return np.array(gone, np.int64).reshape(-1, 7)
+
+    def _remember(self, slots: Array, changed: Array, entries: list[Entry], final: Array) -> None:
+        """Log what is reported, and forget all but the last of what cannot change any more."""
+        for i in np.nonzero(changed)[0].tolist():
+            log = self._log.setdefault(int(slots[i]), [])
+            log.append(entries[i])
+            fixed = sum(entry.end <= final[i] for entry in log)
+            del log[: max(fixed - 1, 0)]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        log = [
+            (slot, [(e.start, e.end, e.values) for e in entries])
+            for slot, entries in self._log.items()
+        ]
+        last = [[array.tolist() for array in held] for held in self._last]
+        return {"known": self._known, "last": last, "log": log}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take a state that was saved."""
+        self._known = plain["known"]
+        self._last = [
+            tuple(
+                np.fromiter(saved, array.dtype, len(saved))
+                for array, saved in zip(held, lists, strict=True)
+            )
+            for held, lists in zip(self._last, plain["last"], strict=True)
+        ]
+        self._log = {slot: [Entry(*entry) for entry in held] for slot, held in plain["log"]}
+
+
+def _picked(array: Array, places: Array) -> Array:
+    """Return the values of windows, anything for those that have none."""
+    return array[places] if len(array) else np.zeros(len(places), array.dtype)
+
+
+def _shifted(array: Array) -> Array:
+    return np.concatenate([array[:1], array[:-1]])
+
+
+def _same(now: list[Array], before: list[Array]) -> Array:
+    """Whether results are the same: both null, or equal; NaN equals NaN."""
+    if len(now) == 1:
+        pairs = zip(now[0].tolist(), before[0].tolist(), strict=True)
+        return np.array([_equal(a, b) for a, b in pairs], np.bool_)
+    null, null_before = now[0] == 0, before[0] == 0
+    same = np.ones(len(null), np.bool_)
+    for a, b in zip(now[1:], before[1:], strict=True):
+        same &= (a == b) | ((a != a) & (b != b))
+    return (null == null_before) & (null | same)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return (
+        bool(a == b) or (isinstance(a, tuple | list) and repr(a) == repr(b)) or (a != a and b != b)
+    )
+
+
+def _entries(lines: Array, valued: Array, values: list[list[Array]]) -> list[Entry]:
+    flat = [array.tolist() for arrays in values for array in arrays]
+    rows = list(zip(*flat, strict=True))
+    bounds = zip(lines[:, START].tolist(), lines[:, END].tolist(), strict=True)
+    return [
+        Entry(start, end, row if full else None)
+        for (start, end), row, full in zip(bounds, rows, valued.tolist(), strict=True)
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges
 from muntin.slicing.lane import GROUP_FIELDS, Lane, Prepared, Report, longer, one_group
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
@@ -24,7 +25,8 @@ class GridLane(Lane):
     """Slices between the edges of context-free windows over time.
 
     `lateness` is how long after its end a window still changes. With `per_key` each key has a watermark
-    of its own.
+    of its own. With `changes` only windows that differ from the one before are reported; it `remembers`
+    them if late rows may change them again.
     """
 
     PER_KEY = ("_after", "_dirty")
@@ -38,6 +40,7 @@ class GridLane(Lane):
         per_key: bool = False,
         width: int = PLAIN,
         changes: bool = False,
+        remembers: bool = False,
         every_row: bool = False,
     ) -> None:
         periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
@@ -50,7 +53,7 @@ class GridLane(Lane):
             [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
         ).reshape(-1, 3)
         self._listed = list(enumerate(listed.values(), len(periodic)))
-        self._changes = changes
+        self._changed = Changes(len(periodic), partials, remembers) if changes else None
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
         self._dirty = np.zeros(0, np.int64)
@@ -132,11 +135,14 @@ class GridLane(Lane):
         self._oldest = min(self._oldest, int(found[:, 1].min()))
 
     def plain(self) -> dict[str, Any]:
-        return {**super().plain(), "edges": self._edges.plain()}
+        changed = None if self._changed is None else self._changed.plain()
+        return {**super().plain(), "edges": self._edges.plain(), "changed": changed}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         self._edges.load(plain["edges"])
+        if self._changed is not None:
+            self._changed.load(plain["changed"])
         starts = plain["slices"]["meta"][:, 0]
         self._oldest = int(starts.min(initial=NEVER))
 
@@ -147,9 +153,16 @@ class GridLane(Lane):
         self.refresh()
         upto = np.maximum(watermark, self._after)
         windows = self._due(upto, less(self._after, self.lateness), less(upto, self.lateness))
-        report = self.answer(windows)
+        report = self.changes(self.answer(windows), less(upto, self.lateness))
         self.drop_kept()
         return report
+
+    def changes(self, report: Report, final: Array) -> Report:
+        """Leave out windows whose values have not changed, if that is asked for."""
+        if self._changed is None:
+            return report
+        self._changed.grow_keys(self.slices.keys)
+        return self._changed.apply(report, final)
 
     def _due(self, upto: Array, past: Array, final: Array) -> Array:
         """Gather the windows that end by `upto`, or changed and end after `past`.
@@ -157,7 +170,8 @@ class GridLane(Lane):
         `final` is the end up to which windows will not change any more; slices that no later window
         needs are dropped.
         """
-        keep = less(final, int(self._periods[:, 0].max(initial=0)) - 1)
+        reach = self._periods[:, 0] if self._changed is None else self._periods[:, :2].sum(1)
+        keep = less(final, int(reach.max(initial=0)) - 1)
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
@@ -166,7 +180,14 @@ class GridLane(Lane):
         key, gathered = 0, [self._out[:0]]
         while key < self.keys:
             key, count = compiled_loops().report_grid(
-                key, self.keys, *state, *bounds, self._periods, listed, self._changes, self._out
+                key,
+                self.keys,
+                *state,
+                *bounds,
+                self._periods,
+                listed,
+                self._changed is not None,
+                self._out,
             )
             gathered.append(self._out[:count].copy())
             if key < self.keys and count == 0:

@@ -218,22 +218,26 @@ def changed_ends(
     d: Any,
     out: Any,
     n: Any,
+    forced: Any,
+    kind: Any,
 ) -> Any:
     """Write down the windows with after < end <= upto at which a slice enters or leaves.
 
-    Returns (windows, the first change behind upto), (-1, ...) if they do not fit.
+    If `forced`, the first of them is written down in any case. Returns (windows, the first change behind
+    upto), (-1, ...) if they do not fit.
     """
     size, every, origin = window
-    before = first_end(size, every, origin, after) - every
-    lo = find(meta, h, tail, before - size)
-    hi = find(meta, lo, tail, before)
-    e = next_change(meta, tail, window, lo, hi)
+    e = first_end(size, every, origin, max(after, meta[h, 0] - 1))
+    lo = find(meta, h, tail, e - every - size)
+    hi = find(meta, lo, tail, e - every)
+    if not forced:
+        e = next_change(meta, tail, window, lo, hi)
     while e <= upto:
         lo = find(meta, lo, tail, e - size)
         hi = find(meta, max(lo, hi), tail, e)
         if n == len(out):
             return -1, e
-        write(out, n, k, d, e - size, e, lo, hi, 0 if lo < hi else 3)
+        write(out, n, k, d, e - size, e, lo, hi, kind)
         n += 1
         e = next_change(meta, tail, window, lo, hi)
     return n, e
@@ -334,14 +338,22 @@ def report_grid(
         h = head[k]
         tail = h + length[k]
         begin = n
+        pending = False
         wake = 9223372036854775807
         if h < tail:
             a = after[k * stride]
             for d in range(len(windows)):
                 window = (windows[d, 0], windows[d, 1], windows[d, 2])
                 if changes:
-                    n, e = changed_ends(meta, h, tail, window, a, u, k, d, out, n)
-                    wake = min(wake, e)
+                    late = dirty[k] < a
+                    if late:
+                        low = max(past[k * stride], dirty[k])
+                        n, e = changed_ends(meta, h, tail, window, low, a, k, d, out, n, True, 1)
+                    if n >= 0:
+                        n, e = changed_ends(meta, h, tail, window, a, u, k, d, out, n, late, 0)
+                        wake = min(wake, e)
+                        if late and first_end(window[0], window[1], window[2], a) > u:
+                            pending = True
                 else:
                     if dirty[k] < a:
                         p = find(meta, h, tail, dirty[k])
@@ -357,7 +369,7 @@ def report_grid(
                 n = listed_ends(meta, h, tail, listed, a, u, k, out, n)
                 if n < 0:
                     return k, begin
-        if dirty[k] != 9223372036854775807:
+        if dirty[k] != 9223372036854775807 and not pending:
             for p in range(find(meta, h, tail, dirty[k]), tail):
                 meta[p, 2] = 0
             dirty[k] = 9223372036854775807

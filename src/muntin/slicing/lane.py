@@ -187,7 +187,9 @@ class Lane:
             held[: len(plain[name])] = plain[name]
         self.due[:keys] = ALWAYS
         everyone = np.nonzero(self.slices.length)[0]
-        self._stale = [everyone] if self.kept is not None and self.slices.meta.shape[1] > STALE else []
+        self._stale = (
+            [everyone] if self.kept is not None and self.slices.meta.shape[1] > STALE else []
+        )
         self.slices.moved[:] = True
 
     @property

@@ -35,7 +35,15 @@ class MeasuredLane(GridLane):
         width: int = PLAIN,
         changes: bool = False,
     ) -> None:
-        super().__init__(windows, partials, lateness=0, per_key=True, width=width, changes=changes)
+        super().__init__(
+            windows,
+            partials,
+            lateness=0,
+            per_key=True,
+            width=width,
+            changes=changes,
+            remembers=lateness > 0,
+        )
         self._allowed = lateness
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
@@ -85,7 +93,8 @@ class DeltaLane(MeasuredLane):
         self._pass(watermark)
         upto = np.maximum(self._come_to(self._time), self._after)
         self._final = np.maximum(self._come_to(less(self._time, self._allowed)), self._final)
-        report = self.answer(self._due(upto, np.full_like(upto, ALWAYS), self._final))
+        windows = self._due(upto, np.full_like(upto, ALWAYS), self._final)
+        report = self.changes(self.answer(windows), self._final)
         self.drop_kept()
         return report
 
@@ -133,7 +142,8 @@ class RankLane(MeasuredLane):
     def advance(self, watermark: Array) -> Report:
         self._pass(watermark)
         self.refresh()
-        return self.answer(_counted(self._due(self._ranks.copy(), self._ranks, self._ranks)))
+        windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks))
+        return self.changes(self.answer(windows), self._ranks)
 
 
 class CountLane(MeasuredLane):
@@ -175,7 +185,7 @@ class CountLane(MeasuredLane):
         before = self._after
         windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
-        report = self.answer(windows)
+        report = self.changes(self.answer(windows), final)
         self._drop_rows()
         return report
 
