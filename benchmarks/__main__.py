@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [objects rolling kernels latency plots]`."""
+"""Run the benchmarks: `python -m benchmarks [--quick] [rolling kernels latency slicing ...]`."""
 
 import argparse
 import sys
@@ -6,12 +6,12 @@ import sys
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import kernels, latency, objects, plots, rolling
+from benchmarks import kernels, latency, objects, plots, rolling, slicing, slicing_plots
 from benchmarks.measure import FULL, QUICK, Finding, Scale, save
 from benchmarks.report import show
 
-MEASURED = {"rolling": rolling, "kernels": kernels, "latency": latency}
-DRAWN = {"objects": objects, "plots": plots}
+MEASURED = {"rolling": rolling, "kernels": kernels, "latency": latency, "slicing": slicing}
+DRAWN = {"objects": objects, "plots": plots, "slicing_plots": slicing_plots}
 
 
 def main() -> None:

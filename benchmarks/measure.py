@@ -82,17 +82,18 @@ Findings = Iterator[Finding]
 
 def best_times(calls: dict[Any, Callable[[], Any]], scale: Scale) -> dict[Any, float]:
     """Return the best seconds of each call; the slow ones get fewer turns."""
-    best = {name: _seconds(call) for name, call in calls.items()}
+    best = {name: seconds_of(call) for name, call in calls.items()}
     budget = SECONDS_PER_CALL * scale.patience
     turns = {name: min(TURNS, max(2, int(budget / best[name]))) for name in calls}
     for turn in range(max(turns.values())):
         for name, call in calls.items():
             if turn < turns[name]:
-                best[name] = min(best[name], _seconds(call))
+                best[name] = min(best[name], seconds_of(call))
     return best
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Return how long a call takes."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began

@@ -38,11 +38,12 @@ TICKS = (25, 50, 100, 200, 400, 800)
 SHARES = {1: "all", 1e-1: "1 in 10", 1e-2: "1 in 100", 1e-3: "1 in 1,000", 1e-4: "1 in 10,000"}
 RAISED = {"TwoStacksLite": 8, "DabaLite": -40}
 MARKS = dict(zip(COLOURS, "osDv^x", strict=True))
+STYLE = {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def main(console: Console, scale: Scale) -> None:
     """Measure what the pictures need, keep it, and draw."""
-    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(STYLE)
     data = normal(ROWS // 2 if scale.quick else ROWS)
     exponents = EXPONENTS[:: 3 if scale.quick else 1]
     chosen = [c for c in COMPARISONS if c.name in DRAWN]

@@ -11,6 +11,7 @@ from benchmarks.measure import Finding
 BLOCKS = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 JUSTIFIED = {"measured": "right", "ratio": "right"}
+STYLES = {"error": ".1e", "ms": ",.1f", "M rows/s": ".2f", "MB": ",.3f"}
 NOTE = (
     "its/ours: its time (or error) in multiples of muntin's on one thread. ours/its: the reverse, for "
     "what muntin is to come near. The bar is speed, the fastest of a case full."
@@ -19,7 +20,7 @@ NOTE = (
 
 def show(console: Console, findings: list[Finding]) -> None:
     """Print the findings and how many targets are met."""
-    table = Table(box=SIMPLE_HEAD, title="rolling windows: measured and asked")
+    table = Table(box=SIMPLE_HEAD, title="measured and asked")
     for heading in ("fig.", "case and who", "measured", "speed", "ratio", "target", "met"):
         table.add_column(heading, no_wrap=True, justify=JUSTIFIED.get(heading, "left"))
     for case, group in groupby(findings, key=lambda finding: finding.case):
@@ -44,8 +45,7 @@ def cells(finding: Finding) -> list[str]:
 
 def number(finding: Finding) -> str:
     """Return the measured number with its unit."""
-    style = ".1e" if finding.unit == "error" else ",.1f" if finding.unit == "ms" else ",.0f"
-    return f"{finding.measured:{style}} {finding.unit}"
+    return f"{finding.measured:{STYLES.get(finding.unit, ',.0f')}} {finding.unit}"
 
 
 def short(value: float) -> str:

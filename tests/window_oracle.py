@@ -198,7 +198,8 @@ def between_openings(window, rows, clock):
     edges, context = [], None
     for t, group in groupby(rows, key=lambda row: row.t):
         together = [row.values for row in group]
-        if not edges or any([window.opens(context, t, values) for values in together]):
+        told = [window.opens(context, t, values) for values in together] if edges else [True]
+        if any(told):
             edges.append(t)
             context = window.begin()
             for values in together:

@@ -25,11 +25,13 @@ class ColumnType:
 
     came_as: np.dtype[Any]
     numbers: np.dtype[Any] | None
+    is_known: bool = True
 
     @classmethod
     def of(cls, column: Column) -> "ColumnType":
-        """Return the type of a column."""
-        return cls(column.dtype, column.values.dtype if column.is_numeric else None)
+        """Return the type of a column, which nulls alone do not tell."""
+        known = column.valid is None or bool(column.valid.any())
+        return cls(column.dtype, column.values.dtype if column.is_numeric else None, known)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Feed:
         chosen = (numbers or (np.dtype(np.int64),)) if numeric else None
         return cls(name, bare, names, slice_kernels(bare, chosen), held)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the types of all columns are known."""
+        return all(column.is_known for column in self.types)
+
     def inputs(self, batch: Batch) -> tuple[Array, ...]:
         """Return what the kernels take of a batch, or say which column has changed its type."""
         columns = [batch.columns[name] for name in self.columns]
@@ -72,16 +79,27 @@ class Feed:
         wanted = self.kernels.columns[i]
         if column.values.dtype == wanted:
             return column.values
-        if column.valid is not None and not column.valid.any():
+        if not _has_values(column):
             return np.zeros(len(column.values), wanted)
         if not column.is_numeric or not np.can_cast(column.values.dtype, wanted):
-            raise TypeError(
-                f"column {self.columns[i]!r} had numbers of type {self.types[i].came_as} in earlier batches and "
-                f"has {column.dtype} now: convert it to one type"
-            )
+            raise TypeError(self._changed(i, column))
         return column.values.astype(wanted)
 
+    def _changed(self, i: int, column: Column) -> str:
+        return (
+            f"column {self.columns[i]!r} was of type {self.types[i].came_as} in earlier batches and is "
+            f"{column.dtype} now: convert it to one type"
+        )
+
     def _objects(self, rows: int, columns: list[Column]) -> Array:
+        for i, column in enumerate(columns):
+            known = self.types[i]
+            if (
+                known.is_known
+                and column.is_numeric != (known.numbers is not None)
+                and _has_values(column)
+            ):
+                raise TypeError(self._changed(i, column))
         lists = [column.objects() for column in columns]
         if self.aggregate.parts:
             dicts = (dict(zip(self.columns, row, strict=True)) for row in zip(*lists, strict=True))
@@ -131,3 +149,7 @@ class Feed:
             raise TypeError(
                 f"the results of {self.name!r} do not fit one column, for example {items[0]!r}: {error}"
             ) from error
+
+
+def _has_values(column: Column) -> bool:
+    return column.valid is None or bool(column.valid.any())

@@ -2,12 +2,27 @@
 
 from typing import Any
 
+import numpy as np
+
 from muntin.feeds import Feed
-from muntin.plan import BUCKET, COLUMN, CONTEXT, COUNTS, RANKS, SESSION, TIME, LanePlan, Plan
+from muntin.plan import (
+    BUCKET,
+    COLUMN,
+    CONTEXT,
+    COUNTS,
+    RANKS,
+    SESSION,
+    TIME,
+    LanePlan,
+    Plan,
+    lane_of,
+    plan_lane,
+)
 from muntin.slicing.buckets import BucketLane
 from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import PLAIN, REFOLDED, TIMED, GridLane
 from muntin.slicing.lane import Lane
+from muntin.slicing.loops import ALWAYS
 from muntin.slicing.measures import CountLane, DeltaLane, RankLane
 from muntin.slicing.partials import Partials
 from muntin.slicing.sessions import SessionLane
@@ -15,13 +30,51 @@ from muntin.slicing.sessions import SessionLane
 AnyLane = Lane | ContextLane
 
 
-def build_lanes(plan: Plan, feeds: list[Feed]) -> list[AnyLane]:
-    """Return a lane for each part of the plan, empty."""
-    return [build_lane(plan, lane, feeds) for lane in plan.lanes]
-
-
 def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
     """Return an empty lane."""
+    made = _built(plan, lane, feeds)
+    made.kind = lane.kind
+    return made
+
+
+def add_window(
+    plan: Plan, lanes: list[AnyLane], name: str, feeds: list[Feed], watermark: int, latest: int
+) -> None:
+    """Let a window share the slices of a lane, or have a lane of its own that begins now.
+
+    What a lane of its own reports is whole: for sessions what begins so late that no row before belongs
+    to it, for other windows what has all its rows.
+    """
+    window = plan.query.windows[name]
+    kind, _ = lane_of(plan.query, plan.kind, name, window)
+    for lane in lanes:
+        if kind == TIME and lane.kind == TIME and isinstance(lane, GridLane) and lane.shares:
+            lane.redefine({**lane.windows, name: window}, latest)
+            return
+    made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds)
+    if isinstance(made, SessionLane):
+        made.begins = ALWAYS if latest == ALWAYS else latest + made.gap + 1
+    elif isinstance(made, ContextLane):
+        made.whole_only = latest > ALWAYS
+    elif isinstance(made, GridLane) and kind == TIME and latest > ALWAYS:
+        made.begin(latest)
+    if watermark > ALWAYS and not plan.query.ordered:
+        made.advance(np.array([watermark]))
+    lanes.append(made)
+
+
+def remove_window(lanes: list[AnyLane], name: str, latest: int) -> None:
+    """Let a window share the slices of its lane no longer; a lane without windows goes."""
+    lane = next(lane for lane in lanes if name in lane.windows)
+    if len(lane.windows) == 1:
+        lanes.remove(lane)
+    elif isinstance(lane, ContextLane):
+        lane.remove(name)
+    elif isinstance(lane, GridLane):
+        lane.redefine({n: w for n, w in lane.windows.items() if n != name}, latest)
+
+
+def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
     query = plan.query
     partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
     windows: dict[str, Any] = lane.windows

@@ -11,8 +11,8 @@ from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.feeds import ColumnType, Feed
 from muntin.frames.batches import Batch, column_names, read_batch
-from muntin.lanes import AnyLane, build_lanes
-from muntin.plan import Plan
+from muntin.lanes import AnyLane, add_window, build_lane, remove_window
+from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity, refuse_other
 from muntin.slicing.contexts import ROW
 from muntin.slicing.grid import end_of_last
@@ -75,12 +75,13 @@ class Operator:
         if batch.rows == 0:
             self._counters.bad_times += batch.bad_times
             return self._table([])
-        feeds = self._feeds or self._new_feeds(batch)
+        feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
         extra = self._extra(batch)
         keys = self._keys.number(batch.keys, batch.rows)
         if not self._feeds:
             self._begin(feeds)
+        self._retype(feeds)
         self._grow()
         rows = Rows(keys, batch.times, inputs, extra)
         if self.query.ordered:
@@ -97,9 +98,22 @@ class Operator:
         np.maximum.at(self._clock, keys, batch.times)
         return self._table([lane.advance(self._clock) for lane in self._lanes])
 
-    def _new_feeds(self, batch: Batch) -> list[Feed]:
+    def _fed(self, batch: Batch) -> list[Feed]:
+        """Return what feeds the aggregates; types that only nulls have told so far are found now."""
+        if self._feeds and all(feed.is_known for feed in self._feeds):
+            return self._feeds
         types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
+        for feed in self._feeds:
+            held = zip(feed.columns, feed.types, strict=True)
+            types |= {name: kind for name, kind in held if kind.is_known}
         return [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+
+    def _retype(self, feeds: list[Feed]) -> None:
+        for i, (old, new) in enumerate(zip(self._feeds, feeds, strict=True)):
+            if old.kernels.columns != new.kernels.columns:
+                for lane in self._lanes:
+                    lane.retype(i, new.kernels)
+        self._feeds = feeds
 
     def _read(self, data: Any) -> Batch:
         query = self.query
@@ -147,7 +161,7 @@ class Operator:
     def _begin(self, feeds: list[Feed]) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
         self._feeds = feeds
-        self._lanes = build_lanes(self.plan, feeds)
+        self._lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
         if self.watermark is not None and not self.query.ordered:
             for lane in self._lanes:
                 lane.advance(np.array([self.watermark]))
@@ -226,6 +240,38 @@ class Operator:
             self.watermark = max(ends)
         return pa.concat_tables(tables)
 
+    # Windows come and go
+
+    def add_window(self, name: str, window: Window) -> None:
+        """Report another window from now on.
+
+        It reports windows that were not complete yet and of which nothing is gone from the slices held.
+        """
+        if name in self.query.windows:
+            raise ValueError(
+                f"there is a window {name!r} already: remove it, or choose another name"
+            )
+        self._redefine({**self.query.windows, name: window})
+        if self._feeds:
+            watermark = ALWAYS if self.watermark is None else self.watermark
+            seen = max(self._latest, watermark)
+            add_window(self.plan, self._lanes, name, self._feeds, watermark, seen)
+            self._grow()
+
+    def remove_window(self, name: str) -> None:
+        """Report a window no more, and free what only it needed."""
+        if name not in self.query.windows:
+            raise KeyError(
+                f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
+            )
+        self._redefine({n: w for n, w in self.query.windows.items() if n != name})
+        if self._feeds:
+            remove_window(self._lanes, name, self._latest)
+
+    def _redefine(self, windows: dict[str, Window]) -> None:
+        self.query = replace(self.query, windows=windows)
+        self.plan = self.query.plan(self.plan.kind)
+
     # Results go out
 
     def _table(self, reports: list[Report]) -> pa.Table:
@@ -251,11 +297,11 @@ class Operator:
                 "watermark": self.watermark,
                 "latest": self._latest,
                 "time_type": str(self._time_type),
-                "types": {n: (t.came_as.str, numbers[n]) for n, t in types.items()},
+                "types": {n: (t.came_as.str, numbers[n], t.is_known) for n, t in types.items()},
                 "keys": self._keys.plain(),
                 "clock": self._clock[: len(self._keys)],
                 "counters": asdict(self._counters),
-                "lanes": [lane.plain() for lane in self._lanes],
+                "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self._lanes],
             }
         )
 
@@ -283,13 +329,17 @@ class Operator:
         if not state["lanes"]:
             return
         types = {
-            name: ColumnType(np.dtype(came_as), None if numbers is None else np.dtype(numbers))
-            for name, (came_as, numbers) in state["types"].items()
+            name: ColumnType(
+                np.dtype(came_as), None if numbers is None else np.dtype(numbers), known
+            )
+            for name, (came_as, numbers, known) in state["types"].items()
         }
         self._feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
-        self._lanes = build_lanes(self.plan, self._feeds)
-        for lane, saved in zip(self._lanes, state["lanes"], strict=True):
-            lane.load(saved)
+        for kind, names, saved in state["lanes"]:
+            windows = {name: self.query.windows[name] for name in names}
+            lane = plan_lane(self.query, self.plan.kind, kind, windows)
+            self._lanes.append(build_lane(self.plan, lane, self._feeds))
+            self._lanes[-1].load(saved)
         self._grow()
         self._clock[: len(self._keys)] = state["clock"]
 

@@ -69,12 +69,12 @@ def make_plan(query: Query, kind: str) -> Plan:
     kind = {"auto": "lazy", "naive": "tuple buffer"}.get(kind, kind)
     shared: dict[tuple[str, str], dict[str, Window]] = {}
     for name, window in query.windows.items():
-        shared.setdefault(_lane_of(query, kind, name, window), {})[name] = window
-    lanes = tuple(_lane(query, kind, lane[0], windows) for lane, windows in shared.items())
+        shared.setdefault(lane_of(query, kind, name, window), {})[name] = window
+    lanes = tuple(plan_lane(query, kind, lane[0], windows) for lane, windows in shared.items())
     return Plan(query, kind, lanes)
 
 
-def _lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
+def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
     """Return what kind of lane a window goes into, and which of them."""
     if isinstance(window, Session):
         return SESSION, name
@@ -89,7 +89,8 @@ def _lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, s
     return TIME, ""
 
 
-def _lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> LanePlan:
+def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> LanePlan:
+    """Return how a lane of some kind will serve its windows."""
     keeps, why = _keeps_rows(query, kind, lane)
     return LanePlan(
         lane, windows, _slices(query, kind, lane), keeps, why, *_store(kind, lane, len(windows))

@@ -52,8 +52,8 @@ class Query:
     def __post_init__(self) -> None:
         keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "windows", dict(self.windows))
-        object.__setattr__(self, "aggregates", dict(self.aggregates))
+        for part in ("windows", "aggregates"):
+            object.__setattr__(self, part, _named(part, getattr(self, part)))
         object.__setattr__(self, "delay", _duration("watermark", self.watermark))
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
         if not isinstance(self.time, str):
@@ -106,6 +106,12 @@ def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
     """Return the columns that an aggregate takes, or its parts do."""
     names = [c for part in aggregate.parts for c in columns_of(part)]
     return tuple(dict.fromkeys([*aggregate.columns, *names]))
+
+
+def _named(part: str, things: Any) -> dict[str, Any]:
+    if not isinstance(things, Mapping):
+        raise TypeError(f"{part} is a dict of them by name, got {things!r}")
+    return dict(things)
 
 
 def _duration(name: str, value: Any) -> int:

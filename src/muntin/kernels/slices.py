@@ -60,6 +60,12 @@ class SliceKernels:
         """Return arrays for `size` partials, one per field."""
         return tuple(np.empty(size, field) for field in self.fields)
 
+    def nothing(self, identity: Any, size: int) -> tuple[Array, ...]:
+        """Return `size` partials of nulls only."""
+        if self.columns is not None:
+            return tuple(np.zeros(size, field) for field in self.fields)
+        return (np.fromiter((identity for _ in range(size)), object, size),)
+
     def outputs(self, size: int) -> tuple[Array, ...]:
         """Return arrays for `size` results; on numbers the number of values comes first."""
         return tuple(np.empty(size, result) for result in self.results)

@@ -61,5 +61,5 @@ class BucketLane(GridLane):
         )
         self._after = upto
         windows[:, END] = windows[:, START] + self._window.size
-        windows[:, HI] = windows[:, LO] + 1
+        windows[:, HI] = np.minimum(windows[:, HI], windows[:, LO] + 1)
         return windows

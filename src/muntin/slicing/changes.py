@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.kernels.slices import SliceKernels
 from muntin.slicing.lane import (
     EMPTY,
     END,
@@ -59,6 +60,11 @@ class Changes:
                 tuple(np.append(h, n) for h, n in zip(held, kernels.outputs(more), strict=True))
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
+
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        """Hold results of another type, because only nulls came so far."""
+        self._outputs[i] = kernels
+        self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
 
     def apply(self, report: Report, final: Array) -> Report:
         """Leave out what has not changed; windows that end by `final` (of all, or each key) are fixed."""

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from muntin.kernels.slices import SliceKernels
 from muntin.slicing.grid import less
 from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.windows import ContextAwareWindow, LastN
+from muntin.windows import ContextAwareWindow, LastN, Punctuation
 
 ROW = "row"
 Line = tuple[int, int, int, int, int, int, int]
@@ -25,16 +26,27 @@ Line = tuple[int, int, int, int, int, int, int]
 
 @dataclass
 class Book:
-    """What is known of one key's windows: their edges, which were reported, and the open context."""
+    """What is known of one key's windows: their edges, which were reported, and the open context.
+
+    It is settled once a window has become final: from then on the first edge is one, and not only the
+    first row that was seen.
+    """
 
     edges: list[int] = field(default_factory=list)
     reported: dict[int, int] = field(default_factory=dict)
     context: Any = None
     told: int = ALWAYS
+    settled: bool = False
 
 
 class ContextLane:
-    """Windows over kept rows, found key by key."""
+    """Windows over kept rows, found key by key.
+
+    With `whole_only`, because rows came before that were not kept, windows of which a part may be gone are
+    not reported.
+    """
+
+    kind: str = ""
 
     def __init__(
         self,
@@ -46,7 +58,7 @@ class ContextLane:
         changes: bool,
     ) -> None:
         self.names = list(windows)
-        self.windows = windows
+        self.windows = dict(windows)
         self.partials = partials
         self.lateness = lateness
         self.keys = 0
@@ -54,6 +66,7 @@ class ContextLane:
         held: list[Partials | None] = [*partials]
         self.kept = KeptRows(held, ROW if needs_rows else None)
         self._changes = changes
+        self.whole_only = False
         self._ticks = any(isinstance(w, LastN) for w in windows.values())
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
@@ -61,6 +74,13 @@ class ContextLane:
         self._books: list[dict[int, Book]] = [{} for _ in windows]
         self._fresh: dict[int, int] = {}
         self._due: dict[int, int] = {}
+
+    def remove(self, name: str) -> None:
+        """Serve a window no longer."""
+        del self._books[self.names.index(name)]
+        del self.windows[name]
+        self.names.remove(name)
+        self._ticks = any(isinstance(w, LastN) for w in self.windows.values())
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
@@ -70,6 +90,10 @@ class ContextLane:
         if self._ordered:
             self._time = longer(self._time, self.kept.runs.keys, watermark)
 
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        """Let an aggregate, of which only nulls came so far, work on another type."""
+        self.partials[i].retype(kernels)
+
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         """Return which rows count, and those lifted."""
         time = self._time[rows.keys] if self._ordered else self._time
@@ -77,6 +101,10 @@ class ContextLane:
         rows = rows.take(np.nonzero(counts)[0]).in_order()
         if len(rows) == 0:
             return counts, None
+        for window in self.windows.values():
+            if isinstance(window, Punctuation):  # a row it cannot take is refused with its batch
+                for row in rows.extra[ROW]:
+                    window.opens(None, 0, row)
         return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
 
     def commit(self, prepared: Prepared) -> None:
@@ -161,6 +189,8 @@ class ContextLane:
             for end, a, b in zip(group.tolist(), lo.tolist(), hi.tolist(), strict=True):
                 if late and total[b] == total[a]:
                     continue
+                if self.whole_only and b - a < window.n:
+                    continue
                 kind = UPDATE if late and b > total[b] else RESULT
                 lines.append((key, d, rank + a, end, head + a, head + b, kind))
         return lines
@@ -173,7 +203,8 @@ class ContextLane:
         fresh = self._fresh.get(key, NEVER)
         since = self._edges(book, window, key, meta, fresh) if fresh < NEVER else NEVER
         head = int(self.kept.runs.head[key])
-        complete = {start: end for start, end in pairwise(book.edges) if end <= upto}
+        edges = book.edges[1:] if self.whole_only and not book.settled else book.edges
+        complete = {start: end for start, end in pairwise(edges) if end <= upto}
         lines: list[Line] = []
         for start, end in list(book.reported.items()):
             if start >= since and complete.get(start) != end:
@@ -230,7 +261,10 @@ class ContextLane:
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data; a context is told its rows again."""
         books = [
-            [(key, book.edges, list(book.reported.items())) for key, book in held.items()]
+            [
+                (key, book.edges, list(book.reported.items()), book.settled)
+                for key, book in held.items()
+            ]
             for held in self._books
         ]
         return {
@@ -239,6 +273,7 @@ class ContextLane:
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
             "books": books,
+            "whole_only": self.whole_only,
         }
 
     def load(self, plain: dict[str, Any]) -> None:
@@ -248,9 +283,10 @@ class ContextLane:
         self._time[: len(plain["time"])] = plain["time"]
         self._first_rank[: self.keys] = plain["first_rank"]
         self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
+        self.whole_only = bool(plain["whole_only"])
         for held, saved in zip(self._books, plain["books"], strict=True):
-            for key, edges, reported in saved:
-                held[key] = Book(list(edges), dict(reported), None, NEVER)
+            for key, edges, reported, settled in saved:
+                held[key] = Book(list(edges), dict(reported), None, NEVER, settled)
                 self._due[key] = ALWAYS
 
     @property
@@ -268,3 +304,4 @@ def _forget(book: Book, final: int) -> None:
     """Forget windows that end by a time up to which nothing changes any more."""
     while len(book.edges) > 1 and book.edges[1] <= final:
         book.reported.pop(book.edges.pop(0), None)
+        book.settled = True

@@ -56,36 +56,60 @@ class Lattice:
         return edges
 
 
-class Edges:
-    """The edges of a set of windows."""
+@dataclass(frozen=True)
+class Past:
+    """The edges by which the measure was cut up to some value, before windows were added or removed."""
 
-    def __init__(self, windows: Sequence[ContextFreeWindow]) -> None:
+    upto: int
+    lattice: Lattice
+    known: Array
+
+    def floor(self, measure: Array) -> Array:
+        """Return the last edge at or before each value."""
+        return np.maximum(self.lattice.floor(measure), _floor(self.known, measure))
+
+
+class Edges:
+    """The edges of a set of windows, which may be another set from some value on."""
+
+    def __init__(self, windows: Sequence[ContextFreeWindow], past: Sequence[Past] = ()) -> None:
         self._lattice = Lattice.of([w for w in windows if isinstance(w, Periodic)])
         self._listed = [w for w in windows if not isinstance(w, Periodic)]
+        self._past = list(past)
         self._known = np.zeros(0, np.int64)
         self._walked: tuple[int, int] | None = None
         self._cached = np.zeros(0, np.int64)
         self._from, self._to = 0, -1
 
+    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "Edges":
+        """Return the edges of other windows, with those of this set for what is not behind `upto`."""
+        return Edges(windows, [*self._past, Past(upto, self._lattice, self._known)])
+
+    def had(self, values: Array) -> Array:
+        """Whether the measure was cut at these values before the last turn, or is only cut since."""
+        *earlier, last = self._past
+        starts = _through(earlier, values, last.floor(values))
+        return (values > last.upto) | (starts == values)
+
     def plain(self) -> Any:
         """Return the edges that could not be found again."""
-        return None if self._walked is None else [self._known, *self._walked]
+        past = [(p.upto, p.lattice.steps, p.lattice.offsets, p.known) for p in self._past]
+        return [self._known, self._walked, past]
 
     def load(self, plain: Any) -> None:
         """Take the edges that were saved."""
-        if plain is not None:
-            self._known, self._walked = plain[0], (int(plain[1]), int(plain[2]))
+        self._known, self._walked, past = plain
+        self._past = [Past(upto, Lattice(*lattice), known) for upto, *lattice, known in past]
 
     def starts(self, measure: Array) -> Array:
         """Return where the slice of each row begins."""
+        return _through(self._past, measure, self._starts(measure))
+
+    def _starts(self, measure: Array) -> Array:
         lo, hi = int(measure.min()), int(measure.max())
         if self._too_many(lo, hi, len(measure)):
-            starts = self._lattice.floor(measure)
-            known = self._listed_edges(lo, hi)
-            if len(known):
-                at = np.searchsorted(known, measure, side="right") - 1
-                np.maximum(starts, np.where(at >= 0, known[at], ALWAYS), out=starts)
-            return starts
+            known = _floor(self._listed_edges(lo, hi), measure)
+            return np.maximum(self._lattice.floor(measure), known)
         starts = np.empty(len(measure), np.int64)
         compiled_loops().slice_starts(measure, self.between(lo, hi), starts)
         return starts
@@ -93,13 +117,17 @@ class Edges:
     def cuts(self, measure: Array) -> tuple[Array, Array]:
         """Return for values in order the starts of their slices and the first row of each slice."""
         lo, hi = int(measure[0]), int(measure[-1])
-        if self._too_many(lo, hi, len(measure)):
+        turned = bool(self._past) and lo <= self._past[-1].upto + 1
+        if turned or self._too_many(lo, hi, len(measure)):
             starts = self.starts(measure)
             rows = np.append(0, np.nonzero(np.diff(starts))[0] + 1)
             return starts[rows], rows
         edges = self.between(lo, hi)[:-1]
         rows = np.searchsorted(measure, edges)
+        rows[0] = 0
         filled = np.append(rows[1:], len(measure)) > rows
+        if self._past:
+            edges = np.maximum(edges, self._past[-1].upto + 1)
         return edges[filled], rows[filled]
 
     def between(self, lo: int, hi: int) -> Array:
@@ -141,6 +169,22 @@ class Edges:
         if len(edges) > len(self._known):
             self._known = np.array(sorted(edges), np.int64)
         return self._known
+
+
+def _through(pasts: Sequence[Past], measure: Array, starts: Array) -> Array:
+    """Return the starts of slices where values before a turn were cut as it was then."""
+    for past in reversed(pasts):
+        since = np.maximum(starts, past.upto + 1)
+        starts = np.where(measure > past.upto, since, past.floor(measure))
+    return starts
+
+
+def _floor(edges: Array, measure: Array) -> Array:
+    """Return the last edge at or before each value; the earliest time there is if there is none."""
+    if len(edges) == 0:
+        return np.full(len(measure), ALWAYS)
+    at = np.searchsorted(edges, measure, side="right") - 1
+    return np.where(at >= 0, edges[at], ALWAYS)
 
 
 def _walk(windows: Sequence[ContextFreeWindow], after: int, upto: int) -> Iterator[int]:

@@ -4,14 +4,25 @@ The measure may be time, an advancing column, or in ordered streams the number o
 windows together cut it into slices; a slice exists where a key has rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from muntin.kernels.slices import SliceKernels
 from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges
-from muntin.slicing.lane import GROUP_FIELDS, Lane, Prepared, Report, longer, one_group
+from muntin.slicing.lane import (
+    END,
+    GROUP_FIELDS,
+    START,
+    WINDOW,
+    Lane,
+    Prepared,
+    Report,
+    longer,
+    one_group,
+)
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
@@ -43,21 +54,61 @@ class GridLane(Lane):
         remembers: bool = False,
         every_row: bool = False,
     ) -> None:
-        periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
-        listed = {n: w for n, w in windows.items() if n not in periodic}
-        super().__init__([*periodic, *listed], partials, width, width == REFOLDED)
-        self.windows = {**periodic, **listed}
+        super().__init__([], partials, width, width == REFOLDED)
         self.lateness = lateness
-        self._edges = EveryRow() if every_row else Edges([*windows.values()])
-        self._periods = np.array(
-            [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
-        ).reshape(-1, 3)
-        self._listed = list(enumerate(listed.values(), len(periodic)))
-        self._changed = Changes(len(periodic), partials, remembers) if changes else None
+        self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
+        self._define(windows)
+        self._changed = Changes(len(self._periods), partials, remembers) if changes else None
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
         self._dirty = np.zeros(0, np.int64)
         self._oldest = NEVER
+        self._lost = ALWAYS
+        self._added: dict[str, tuple[int, int]] = {}
+
+    def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
+        periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
+        listed = {n: w for n, w in windows.items() if n not in periodic}
+        self.windows = {**periodic, **listed}
+        self.names = list(self.windows)
+        self._periods = np.array(
+            [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
+        ).reshape(-1, 3)
+        self._listed = list(enumerate(listed.values(), len(periodic)))
+
+    @property
+    def shares(self) -> bool:
+        """Whether windows can be added to those that share the slices, or taken from them."""
+        return self._changed is None
+
+    def redefine(self, windows: dict[str, ContextFreeWindow], latest: int) -> None:
+        """Serve other windows; `latest` is the last time of a row. Slices stay as they were cut.
+
+        An added window reports nothing that was complete or of which a part is gone.
+        """
+        for name in windows.keys() - self.windows.keys():
+            self._added[name] = (int(self._after.max(initial=ALWAYS)), self._lost)
+        self._added = {name: since for name, since in self._added.items() if name in windows}
+        if self.shares:
+            self._edges = self._edges.turn([*windows.values()], latest)
+        self._define(windows)
+        self.due[self.slices.length > 0] = ALWAYS
+
+    def begin(self, latest: int) -> None:
+        """Report only windows that start behind `latest`, because rows up to it were not seen."""
+        self._lost = max(self._lost, latest + 1)
+        windows, self.windows = self.windows, {}
+        self.redefine(windows, latest)
+
+    def _whole(self, windows: Array) -> Array:
+        """Leave out windows that were added and are not whole."""
+        whole = np.ones(len(windows), np.bool_)
+        for name, (since, lost) in self._added.items():
+            mine = np.nonzero(windows[:, WINDOW] == self.names.index(name))[0]
+            starts, ends = windows[mine, START], windows[mine, END]
+            cut = self._edges.had(starts) & self._edges.had(ends)
+            whole[mine] = cut & (starts >= lost) & (ends > since)
+        return windows[whole]
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
@@ -70,6 +121,8 @@ class GridLane(Lane):
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         """Return which rows count (None if all do), and those grouped and folded."""
         counts = self._counting(rows, rows.times)
+        if counts is not None:
+            self._lost = max(self._lost, int(rows.times[~counts].max()) + 1)
         rows = rows if counts is None else rows.take(np.nonzero(counts)[0])
         if len(rows) == 0:
             return counts, None
@@ -136,11 +189,18 @@ class GridLane(Lane):
 
     def plain(self) -> dict[str, Any]:
         changed = None if self._changed is None else self._changed.plain()
-        return {**super().plain(), "edges": self._edges.plain(), "changed": changed}
+        more = {
+            "edges": self._edges.plain(),
+            "lost": self._lost,
+            "added": list(self._added.items()),
+        }
+        return {**super().plain(), **more, "changed": changed}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         self._edges.load(plain["edges"])
+        self._lost = int(plain["lost"])
+        self._added = {name: tuple(since) for name, since in plain["added"]}
         if self._changed is not None:
             self._changed.load(plain["changed"])
         starts = plain["slices"]["meta"][:, 0]
@@ -157,12 +217,21 @@ class GridLane(Lane):
         self.drop_kept()
         return report
 
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        super().retype(i, kernels)
+        if self._changed is not None:
+            self._changed.retype(i, kernels)
+
     def changes(self, report: Report, final: Array) -> Report:
         """Leave out windows whose values have not changed, if that is asked for."""
         if self._changed is None:
             return report
         self._changed.grow_keys(self.slices.keys)
-        return self._changed.apply(report, final)
+        repeats = report.windows[:, WINDOW] < len(self._periods)
+        if repeats.all():
+            return self._changed.apply(report, final)
+        changed, rest = self._changed.apply(report.pick(repeats), final), report.pick(~repeats)
+        return changed.joined(rest)
 
     def _due(self, upto: Array, past: Array, final: Array) -> Array:
         """Gather the windows that end by `upto`, or changed and end after `past`.
@@ -177,7 +246,7 @@ class GridLane(Lane):
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
         state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
         bounds = (self._after, upto, past, keep, self._stride)
-        key, gathered = 0, [self._out[:0]]
+        key, gathered, held = 0, [self._out[:0]], len(self.slices)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
                 key,
@@ -194,8 +263,11 @@ class GridLane(Lane):
                 self._out = np.empty((4 * len(self._out), 7), np.int64)
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS
+        if len(self.slices) < held:
+            self._lost = max(self._lost, int(keep.max()))
         self._after = upto
-        return np.concatenate(gathered)
+        windows = np.concatenate(gathered)
+        return self._whole(windows) if self._added else windows
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:
@@ -219,6 +291,15 @@ class GridLane(Lane):
 
 class EveryRow:
     """Slices of one moment each: the rows themselves, as a tuple buffer or an aggregate tree has them."""
+
+    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
+        """Return the same: the windows make no difference."""
+        del windows, upto
+        return self
+
+    def had(self, values: Array) -> Array:
+        """Whether slices are cut at these values: at all of them."""
+        return np.ones(len(values), np.bool_)
 
     def plain(self) -> None:
         """Return what could not be found again: nothing."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.kernels.slices import SliceKernels
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import KeptRows, Rows
@@ -38,6 +39,18 @@ class Report:
         valued: Array = self.windows[:, HI] > self.windows[:, LO]
         return valued
 
+    def pick(self, which: Array) -> "Report":
+        """Return some of the windows."""
+        mine = which[self.valued]
+        results = [tuple(array[mine] for array in outs) for outs in self.results]
+        return Report(self.windows[which], results)
+
+    def joined(self, other: "Report") -> "Report":
+        """Return both reports as one."""
+        pairs = zip(self.results, other.results, strict=True)
+        results = [tuple(map(np.concatenate, zip(a, b, strict=True))) for a, b in pairs]
+        return Report(np.concatenate([self.windows, other.windows]), results)
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -57,6 +70,7 @@ class Lane:
     whose rows came out of order are folded anew before windows are merged of them.
     """
 
+    kind: str = ""
     windows: dict[str, Any]
     PER_KEY: ClassVar[tuple[str, ...]] = ()
     """The arrays that have a number for each key, or one for all."""
@@ -86,6 +100,13 @@ class Lane:
         if self.kept is not None:
             self.kept.runs.grow_keys(keys)
         self.due = longer(self.due, self.slices.keys, NEVER)
+
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        """Let an aggregate, of which only nulls came so far, work on another type."""
+        self.partials[i].retype(kernels)
+        rows = None if self.kept is None else self.kept.partials[i]
+        if rows is not None:
+            rows.retype(kernels)
 
     def fold(self, rows: Rows, group: Array | None, found: Array) -> Prepared:
         """Fold the groups' rows; nothing is changed yet."""

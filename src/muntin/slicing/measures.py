@@ -48,6 +48,10 @@ class MeasuredLane(GridLane):
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
 
+    @property
+    def shares(self) -> bool:
+        return False
+
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys)
         if self._ordered:
@@ -149,18 +153,18 @@ class RankLane(MeasuredLane):
 class CountLane(MeasuredLane):
     """Windows over the number of rows, in a stream out of order: rows are kept, ranks move."""
 
-    PER_KEY = (*MeasuredLane.PER_KEY, "_first_rank", "_changed")
+    PER_KEY = (*MeasuredLane.PER_KEY, "_first_rank", "_moved_from")
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
         self.kept: KeptRows = KeptRows([_lazy(column) for column in self.partials])
         self._first_rank = np.zeros(0, np.int64)
-        self._changed = np.zeros(0, np.int64)
+        self._moved_from = np.zeros(0, np.int64)
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
         self._first_rank = longer(self._first_rank, self.slices.keys, 0)
-        self._changed = longer(self._changed, self.slices.keys, NEVER)
+        self._moved_from = longer(self._moved_from, self.slices.keys, NEVER)
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         counts = self._in_time(rows)
@@ -171,14 +175,14 @@ class CountLane(MeasuredLane):
 
     def commit(self, prepared: Prepared) -> None:
         keys, cut = self.kept.insert(prepared.rows, prepared.kept)
-        self._changed[keys] = np.minimum(self._changed[keys], self._first_rank[keys] + cut)
+        self._moved_from[keys] = np.minimum(self._moved_from[keys], self._first_rank[keys] + cut)
         self.due[keys] = ALWAYS
 
     def advance(self, watermark: Array) -> Report:
         self._pass(watermark)
-        for key in np.nonzero(self._changed < NEVER)[0].tolist():
-            self._reslice(key, int(self._changed[key]))
-        self._changed[:] = NEVER
+        for key in np.nonzero(self._moved_from < NEVER)[0].tolist():
+            self._reslice(key, int(self._moved_from[key]))
+        self._moved_from[:] = NEVER
         self.refresh()
         upto = np.maximum(self._rows_before(self._time), self._after)
         final = self._rows_before(less(self._time, self._allowed))

@@ -41,6 +41,11 @@ class Partials:
             new[base : base + self._places] = held[self._base : self._base + self._places]
         self._arrays, self._places = arrays, places
 
+    def retype(self, kernels: SliceKernels) -> None:
+        """Hold partials of another type, because only nulls came so far."""
+        self.kernels = kernels
+        self._arrays = kernels.nothing(self.aggregate.identity, len(self._arrays[0]))
+
     def move(self, source: Array, target: Array) -> None:
         """Move partials to other places, all at once."""
         for array in self._arrays:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.lane import GROUP_FIELDS, RETRACT, Lane, Prepared, Report, longer
+from muntin.slicing.lane import GROUP_FIELDS, RETRACT, START, Lane, Prepared, Report, longer
 from muntin.slicing.loops import ALWAYS, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
@@ -17,7 +17,7 @@ WIDTH = 7
 
 
 class SessionLane(Lane):
-    """The sessions of one gap."""
+    """The sessions of one gap; of those that were added later, only what `begins` by a time is whole."""
 
     PER_KEY = ("_after",)
 
@@ -38,6 +38,7 @@ class SessionLane(Lane):
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
         self._gone: list[Array] = []
+        self.begins = ALWAYS
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
@@ -86,17 +87,19 @@ class SessionLane(Lane):
         retracted[:, 0], retracted[:, 2] = gone[:, 0], gone[:, 1]
         retracted[:, 3] = gone[:, 2] + self.gap
         retracted[:, 6] = RETRACT
-        report = self.answer(np.concatenate([retracted, self._due(watermark)]))
+        windows = np.concatenate([retracted, self._due(watermark)])
+        report = self.answer(windows[windows[:, START] >= self.begins])
         self.drop_kept()
         return report
 
     def plain(self) -> dict[str, Any]:
         gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
-        return {**super().plain(), "gone": gone}
+        return {**super().plain(), "gone": gone, "begins": self.begins}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         self._gone = [plain["gone"].reshape(-1, 3)]
+        self.begins = int(plain["begins"])
 
     def _due(self, watermark: Array) -> Array:
         self._after = np.maximum(watermark, self._after)
