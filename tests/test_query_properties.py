@@ -382,11 +382,15 @@ def test_late_and_dropped_rows_are_counted():
 def test_an_added_window_reports_whole_windows_only(
     plan, stream, windows, added, aggregates, lateness, share
 ):
-    """What it reports is whole, and all is reported that starts after everything that came before."""
+    """What it reports is whole, and all is reported that starts after everything that came before.
+
+    A session starts so only if it is further than its gap from what came before.
+    """
     stream = [event for event in stream if event not in ("cut", "restart")]
     added = {f"added {name}": window for name, window in added.items()}
     oracle = WindowOracle({**windows, **added}, aggregates, lateness, keys=KEYS)
     operator = query_of(windows, aggregates, lateness=lateness).operator(plan=plan)
+    gaps = {name: getattr(window, "gap", 0) for name, window in added.items()}
     at, newest, complete, reported = round(share * (len(stream) - 1)), -math.inf, set(), set()
     for i, event in enumerate(stream):
         if i == at:
@@ -406,7 +410,7 @@ def test_an_added_window_reports_whole_windows_only(
         assert not results.keys() & complete
         assert retracted <= reported
         reported |= results.keys()
-        wanted = {window for window in only(added)(whole[0]) if window[2] > newest}
+        wanted = {window for window in only(added)(whole[0]) if window[2] > newest + gaps[window[1]]}
         assert i < at or wanted <= results.keys()
 
 

@@ -185,13 +185,14 @@ class GridLane(Lane):
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept)
-        self._oldest = min(self._oldest, int(found[:, 1].min()))
+        self._oldest = min(self._oldest, int(found[:, 4].min()))
 
     def plain(self) -> dict[str, Any]:
         changed = None if self._changed is None else self._changed.plain()
         more = {
             "edges": self._edges.plain(),
             "lost": self._lost,
+            "oldest": self._oldest,
             "added": list(self._added.items()),
         }
         return {**super().plain(), **more, "changed": changed}
@@ -199,12 +200,10 @@ class GridLane(Lane):
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         self._edges.load(plain["edges"])
-        self._lost = int(plain["lost"])
+        self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
         self._added = {name: tuple(since) for name, since in plain["added"]}
         if self._changed is not None:
             self._changed.load(plain["changed"])
-        starts = plain["slices"]["meta"][:, 0]
-        self._oldest = int(starts.min(initial=NEVER))
 
     # The watermark advances
 
