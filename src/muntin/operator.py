@@ -39,6 +39,24 @@ class Counters:
     state_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What a query needs of its rows besides times and keys, and whether its results are in time."""
+
+    columns: tuple[str, ...]
+    measures: dict[str, str]
+    whole_rows: bool
+    times: bool
+
+    @classmethod
+    def of(cls, query: Query) -> "Needs":
+        """Look through a query's windows."""
+        windows = query.windows.items()
+        measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
+        whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
+        return cls(query.columns, measures, whole_rows, measured_in_time(query))
+
+
 class Operator:
     """Takes batches of rows, and gives the windows of a query as the watermark passes their ends.
 
@@ -63,6 +81,8 @@ class Operator:
         self._clock = np.zeros(0, np.int64)
         self._latest = ALWAYS
         self._counters = Counters()
+        self._needs = Needs.of(query)
+        self._nothing: pa.Table | None = None
 
     # Rows come in
 
@@ -81,7 +101,8 @@ class Operator:
         keys = self._keys.number(batch.keys, batch.rows)
         if not self._feeds:
             self._begin(feeds)
-        self._retype(feeds)
+        if feeds is not self._feeds:
+            self._retype(feeds)
         self._grow()
         rows = Rows(keys, batch.times, inputs, extra)
         if self.query.ordered:
@@ -94,7 +115,7 @@ class Operator:
         self._latest = max(self._latest, int(batch.times.max()))
         self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
         if not self.query.ordered:
-            return self._table([])
+            return self._empty()
         np.maximum.at(self._clock, keys, batch.times)
         return self._table([lane.advance(self._clock) for lane in self._lanes])
 
@@ -113,12 +134,12 @@ class Operator:
             if old.kernels.columns != new.kernels.columns:
                 for lane in self._lanes:
                     lane.retype(i, new.kernels)
-        self._feeds = feeds
+        self._feeds, self._nothing = feeds, None
 
     def _read(self, data: Any) -> Batch:
         query = self.query
-        needed = query.columns
-        if any(isinstance(window, ContextAwareWindow) for window in query.windows.values()):
+        needed = self._needs.columns
+        if self._needs.whole_rows:
             others = [n for n in column_names(data) if n != query.time and n not in query.keys]
             needed = tuple(dict.fromkeys([*needed, *others]))
         batch = read_batch(data, query.time, query.keys, needed, on_bad_time=query.on_bad_time)
@@ -135,17 +156,16 @@ class Operator:
     def _extra(self, batch: Batch) -> dict[str, Array]:
         """Return what windows need of the rows besides their times."""
         extra: dict[str, Array] = {}
-        for name, window in self.query.windows.items():
-            if window.measure not in ("time", "count"):
-                column = batch.columns[window.measure]
-                if column.values.dtype.kind not in "iu" or column.valid is not None:
-                    raise TypeError(
-                        f"window {name!r} is measured in column {window.measure!r}, which must be whole "
-                        f"numbers without nulls; it has {column.dtype}"
-                    )
-                extra[window.measure] = column.values.astype(np.int64)
-            if isinstance(window, ContextAwareWindow) and ROW not in extra:
-                extra[ROW] = self._records(batch)
+        for measure, window in self._needs.measures.items():
+            column = batch.columns[measure]
+            if column.values.dtype.kind not in "iu" or column.valid is not None:
+                raise TypeError(
+                    f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
+                    f"without nulls; it has {column.dtype}"
+                )
+            extra[measure] = column.values.astype(np.int64)
+        if self._needs.whole_rows:
+            extra[ROW] = self._records(batch)
         return extra
 
     def _records(self, batch: Batch) -> Array:
@@ -271,15 +291,21 @@ class Operator:
     def _redefine(self, windows: dict[str, Window]) -> None:
         self.query = replace(self.query, windows=windows)
         self.plan = self.query.plan(self.plan.kind)
+        self._needs = Needs.of(self.query)
 
     # Results go out
+
+    def _empty(self) -> pa.Table:
+        if self._nothing is None:
+            self._nothing = self._table([])
+        return self._nothing
 
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
         named = [(lane.names, report) for lane, report in zip(self._lanes, reports, strict=False)]
         named = [(names, report) for names, report in named if len(report.windows)]
         self._counters.windows_reported += sum(len(report.windows) for _, report in named)
-        times = self._time_type if measured_in_time(self.query) else pa.int64()
+        times = self._time_type if self._needs.times else pa.int64()
         return write_table(self.query, self._keys, self._feeds, times, named)
 
     # State is saved

@@ -1,6 +1,7 @@
 """Reports of windows as one Arrow table."""
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow as pa
 from muntin.feeds import Feed
 from muntin.query import Query
 from muntin.slicing.keys import KeyTable
-from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report
+from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together
 from muntin.slicing.loops import Array
 from muntin.windows import LastN
 
@@ -38,21 +39,26 @@ def write_table(
     reports: list[tuple[list[str], Report]],
 ) -> pa.Table:
     """Return the keys, window, start, end, kind and a column per aggregate."""
-    names = [name for window_names, _ in reports for name in window_names]
+    names = _names(tuple(name for window_names, _ in reports for name in window_names))
     lines = [report.windows for _, report in reports]
-    windows = np.concatenate(lines) if lines else np.zeros((0, 7), np.int64)
+    windows = together(lines) if lines else np.zeros((0, 7), np.int64)
     offsets = np.cumsum([0, *(len(window_names) for window_names, _ in reports)])
     shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
     time_type = pa.int64() if pa.types.is_null(times) else times
     columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
-    columns["window"] = pa.array(names, pa.string()).take(pa.array(windows[:, WINDOW] + shifts))
+    columns["window"] = names.take(pa.array(windows[:, WINDOW] + shifts))
     columns["start"] = pa.array(_column(windows, START)).cast(time_type)
     columns["end"] = pa.array(_column(windows, END)).cast(time_type)
     columns["kind"] = KINDS.take(pa.array(windows[:, KIND]))
-    valued = np.concatenate([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
+    valued = together([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
     for i, name in enumerate(query.aggregates):
         columns[name] = _results(feeds, i, reports, valued)
     return pa.table(columns)
+
+
+@lru_cache(maxsize=64)
+def _names(names: tuple[str, ...]) -> pa.Array:
+    return pa.array(names, pa.string())
 
 
 def _column(windows: Array, which: int) -> Array:
@@ -65,7 +71,7 @@ def _results(
     if not reports:
         return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)
     parts = zip(*(report.results[i] for _, report in reports), strict=True)
-    array = feeds[i].results(tuple(np.concatenate(part) for part in parts))
+    array = feeds[i].results(tuple(together(list(part)) for part in parts))
     if valued.all():
         return array
     places = np.cumsum(valued) - 1

@@ -153,27 +153,12 @@ def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
         emit(outs, k, acc, hi[k] - lo[k])
 
 
-def build_tree(partials: Any, base: Any, lo: Any, hi: Any) -> None:
-    """Combine the inner nodes whose leaves all lie in [lo, hi). (VLDB 2015: FlatFAT.)
-
-    Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a power of two above
-    every place.
-    """
-    first = base + lo
-    end = base + hi
-    while end - first > U(1):
-        first = (first + U(1)) >> U(1)
-        end = end >> U(1)
-        i = first
-        while i < end:
-            store(
-                partials, i, combine(load(partials, i << U(1)), load(partials, (i << U(1)) | U(1)))
-            )
-            i += U(1)
-
-
 def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
-    """Combine anew the nodes above the leaves [a, b), as far as all their leaves lie in [lo, hi)."""
+    """Combine anew the nodes above the leaves [a, b), as far as all their leaves lie in [lo, hi).
+
+    VLDB 2015: FlatFAT. Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a power
+    of two that no place reaches.
+    """
     first = base + lo
     end = base + hi
     i = base + a
@@ -231,20 +216,54 @@ def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
         query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
 
 
-def query_new_tree(
-    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, scratch: Any, leaves: Any
+def build_table(partials: Any, base: Any, lo: Any, n: Any, table: Any, width: Any) -> None:
+    """Fill a table from which any run of the n slices from lo on is one combine of two entries.
+
+    Row l of the table cuts the slices at odd multiples of 2^l, and has at each place the aggregate
+    between it and the cut in its block of 2^(l + 1): suffixes on the left, prefixes on the right.
+    """
+    l = U(0)
+    half = U(1)
+    while half < n:
+        row = l * width
+        cut = half
+        while cut < n:
+            i = cut - U(1)
+            acc = load(partials, base + lo + i)
+            store(table, row + i, acc)
+            while i > cut - half:
+                i -= U(1)
+                acc = combine(load(partials, base + lo + i), acc)
+                store(table, row + i, acc)
+            i = cut
+            acc = load(partials, base + lo + i)
+            store(table, row + i, acc)
+            i += U(1)
+            while i < min(cut + half, n):
+                acc = combine(acc, load(partials, base + lo + i))
+                store(table, row + i, acc)
+                i += U(1)
+            cut += U(2) * half
+        half *= U(2)
+        l += U(1)
+
+
+def query_table(
+    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, table: Any, width: Any
 ) -> None:
-    """Emit the windows [cuts[c], cuts[c + 1]) of each key from a tree built for the purpose."""
+    """Emit the windows [cuts[c], cuts[c + 1]) of each key from a table built for it."""
     for c in range(len(cuts) - 1):
         least = U(lo[cuts[c]])
         most = U(hi[cuts[c]])
         for k in range(cuts[c], cuts[c + 1]):
             least = min(least, U(lo[k]))
             most = max(most, U(hi[k]))
-        i = least
-        while i < most:
-            store(scratch, leaves + i - least, load(partials, base + i))
-            i += U(1)
-        build_tree(scratch, leaves, U(0), most - least)
+        build_table(partials, base, least, most - least, table, width)
         for k in range(cuts[c], cuts[c + 1]):
-            query_node(scratch, leaves, U(lo[k]) - least, U(hi[k]) - least, outs, k)
+            i = U(lo[k]) - least
+            j = U(hi[k]) - least - U(1)
+            if i == j:
+                emit(outs, k, load(partials, base + least + i), U(1))
+            else:
+                row = (U(63) - U(leading_zeros(i ^ j))) * width
+                emit(outs, k, combine(load(table, row + i), load(table, row + j)), j - i + U(1))

@@ -38,6 +38,9 @@ def emit(outs, i, x, rows):
 
 def declined(x):
     return x is NotImplemented
+
+def leading_zeros(x):
+    return 64 - x.bit_length()
 """
 
 

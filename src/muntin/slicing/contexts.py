@@ -14,7 +14,7 @@ import numpy as np
 
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.grid import less
-from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, longer
+from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, beginnings, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
@@ -127,8 +127,9 @@ class ContextLane:
         windows = np.array(lines, np.int64).reshape(-1, 7)
         valued = windows[:, 5] > windows[:, 4]
         lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (4, 5))
-        cuts = np.array([0, len(lo)])
-        return Report(windows, [column.query(lo, hi, cuts, 1) for column in self.partials])
+        keys = beginnings(windows[valued, 0])
+        runs = beginnings(windows[valued, 0], np.diff(lo) < 0)
+        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
 
     def _visited(self) -> list[int]:
         if self._ticks:

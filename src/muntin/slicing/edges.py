@@ -123,8 +123,8 @@ class Edges:
             rows = np.append(0, np.nonzero(np.diff(starts))[0] + 1)
             return starts[rows], rows
         edges = self.between(lo, hi)[:-1]
-        rows = np.searchsorted(measure, edges)
-        rows[0] = 0
+        rows = np.empty(len(edges), np.int64)
+        compiled_loops().cut_rows(measure, edges, rows)
         filled = np.append(rows[1:], len(measure)) > rows
         if self._past:
             edges = np.maximum(edges, self._past[-1].upto + 1)
@@ -136,7 +136,8 @@ class Edges:
             self._from, self._to = lo, hi + AHEAD * (hi - lo)
             edges = self._lattice.between(self._from, self._to)
             listed = self._listed_edges(self._from, self._to)
-            self._cached = np.unique(np.concatenate([edges, listed, [NEVER]]))
+            ordered = np.sort(np.concatenate([edges, listed, [NEVER]]))
+            self._cached = ordered[np.append(True, ordered[1:] > ordered[:-1])]
             if len(self._cached) == 1 or self._cached[0] > lo:
                 self._cached = np.append(ALWAYS, self._cached)
         first = int(np.searchsorted(self._cached, lo, side="right")) - 1

@@ -20,14 +20,17 @@ from muntin.slicing.lane import (
     Lane,
     Prepared,
     Report,
+    lines,
     longer,
     one_group,
+    together,
 )
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.windows import ContextFreeWindow, Periodic
 
+LOCATOR = 4097
 PLAIN, TIMED, REFOLDED = 3, 5, 6
 """How much is known of a slice: its rows, their first and last times, whether to fold it anew."""
 
@@ -75,6 +78,8 @@ class GridLane(Lane):
             [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
         ).reshape(-1, 3)
         self._listed = list(enumerate(listed.values(), len(periodic)))
+        covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
+        self._surely = max(covering) if covering else None
 
     @property
     def shares(self) -> bool:
@@ -131,14 +136,10 @@ class GridLane(Lane):
 
     def _counting(self, rows: Rows, measure: Array) -> Array | None:
         """Return which rows are in a window that is not past."""
-        covering = self._periods[self._periods[:, 1] <= self._periods[:, 0]]
-        after = self._after[rows.keys * self._stride] if self._stride else self._after
+        after = self._after[rows.keys] if self._stride else self._after
         doubtful = np.arange(len(rows))
-        if len(covering):
-            surely = int((covering[:, 0] - covering[:, 1]).max()) + self.lateness
-            latest = less(after, surely)
-            if int(latest.max()) <= int(measure.min()):
-                return None
+        if self._surely is not None:
+            latest = less(after, self._surely + self.lateness)
             doubtful = np.nonzero(measure < latest)[0]
         if len(doubtful) == 0:
             return None
@@ -245,7 +246,8 @@ class GridLane(Lane):
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
         state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
         bounds = (self._after, upto, past, keep, self._stride)
-        key, gathered, held = 0, [self._out[:0]], len(self.slices)
+        key, gathered, held = 0, [], len(self.slices)
+        locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
                 key,
@@ -256,16 +258,17 @@ class GridLane(Lane):
                 listed,
                 self._changed is not None,
                 self._out,
+                locator,
             )
-            gathered.append(self._out[:count].copy())
+            gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys and count == 0:
-                self._out = np.empty((4 * len(self._out), 7), np.int64)
+                self._out = lines(4 * len(self._out))
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS
         if len(self.slices) < held:
             self._lost = max(self._lost, int(keep.max()))
         self._after = upto
-        windows = np.concatenate(gathered)
+        windows = together(gathered) if gathered else lines(0)
         return self._whole(windows) if self._added else windows
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:

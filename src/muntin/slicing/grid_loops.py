@@ -43,6 +43,28 @@ def slice_starts(measure: Any, edges: Any, out: Any) -> None:
         out[i] = lo
 
 
+def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
+    """Find the first row at or behind each edge; both are in order."""
+    a = 0
+    n = len(measure)
+    for j in range(len(edges)):
+        edge = edges[j]
+        step = 1
+        b = a
+        while b < n and measure[b] < edge:
+            a = b + 1
+            b += step
+            step *= 2
+        b = min(b, n)
+        while a < b:
+            middle = (a + b) // 2
+            if measure[middle] < edge:
+                a = middle + 1
+            else:
+                b = middle
+        rows[j] = a
+
+
 def group_rows(
     keys: Any,
     starts: Any,
@@ -163,6 +185,38 @@ def write(
     out[n, 6] = kind
 
 
+def fill_locator(meta: Any, h: Any, tail: Any, locator: Any) -> Any:
+    """Note for even steps of the measure the first slice that is not before; return steps per unit.
+
+    Where many kinds of windows look for slices in one run, each look is then a step or two.
+    """
+    steps = len(locator) - 1
+    first = meta[h, 0]
+    per_unit = float(steps) / (float(meta[tail - 1, 0] - first) + 1.0)
+    p = h
+    for j in range(steps + 1):
+        while p < tail and float(meta[p, 0] - first) * per_unit < float(j):
+            p += 1
+        locator[j] = p
+    return per_unit
+
+
+def locate(meta: Any, h: Any, tail: Any, t: Any, locator: Any, per_unit: Any) -> Any:
+    """Return the first place in [h, tail) whose start is not before t, from a note near it."""
+    if t <= meta[h, 0]:
+        return h
+    j = float(t - meta[h, 0]) * per_unit
+    if j >= float(len(locator) - 1):
+        p = locator[len(locator) - 1]
+    else:
+        p = locator[int(j)]
+    while p < tail and meta[p, 0] < t:
+        p += 1
+    while p > h and meta[p - 1, 0] >= t:
+        p -= 1
+    return p
+
+
 def every_end(
     meta: Any,
     h: Any,
@@ -174,6 +228,8 @@ def every_end(
     d: Any,
     out: Any,
     n: Any,
+    locator: Any,
+    per_unit: Any,
 ) -> Any:
     """Write down the windows with after < end <= upto that have slices; -1 if they do not fit."""
     size, every, origin = window
@@ -181,13 +237,21 @@ def every_end(
     lo = h
     hi = h
     while e <= upto:
-        lo = find(meta, lo, tail, e - size)
+        if every >= size and hi > h and e - size <= meta[hi - 1, 0] + every:
+            lo = find(meta, hi, tail, e - size)
+        elif per_unit > 0.0:
+            lo = locate(meta, h, tail, e - size, locator, per_unit)
+        else:
+            lo = find(meta, lo, tail, e - size)
         if lo == tail:
             break
         if meta[lo, 0] >= e:
             e = first_end(size, every, origin, meta[lo, 0])
             continue
-        hi = find(meta, max(lo, hi), tail, e)
+        if per_unit > 0.0:
+            hi = locate(meta, h, tail, e, locator, per_unit)
+        else:
+            hi = find(meta, max(lo, hi), tail, e)
         if n == len(out):
             return -1
         write(out, n, k, d, e - size, e, lo, hi, 0)
@@ -324,6 +388,7 @@ def report_grid(
     listed: Any,
     changes: Any,
     out: Any,
+    locator: Any,
 ) -> Any:
     """Write down the windows that are due, key by key from first_key, and drop the slices none needs.
 
@@ -342,6 +407,9 @@ def report_grid(
         wake = 9223372036854775807
         if h < tail:
             a = after[k * stride]
+            per_unit = 0.0
+            if len(windows) > 8 and tail - h > 32:
+                per_unit = fill_locator(meta, h, tail, locator)
             for d in range(len(windows)):
                 window = (windows[d, 0], windows[d, 1], windows[d, 2])
                 if changes:
@@ -359,7 +427,7 @@ def report_grid(
                         p = find(meta, h, tail, dirty[k])
                         n = late_ends(meta, p, h, tail, window, past[k * stride], a, k, d, out, n)
                     if n >= 0:
-                        n = every_end(meta, h, tail, window, a, u, k, d, out, n)
+                        n = every_end(meta, h, tail, window, a, u, k, d, out, n, locator, per_unit)
                     if meta[tail - 1, 0] + window[0] > u:
                         e = first_end(window[0], window[1], window[2], max(u, meta[h, 0]))
                         wake = min(wake, e)

@@ -86,7 +86,7 @@ class Lane:
         for column in partials:
             self.slices.beside(column)
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
-        self._out = np.empty((1024, 7), np.int64)
+        self._out = lines(1024)
         self._stale: list[Array] = []
 
     def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
@@ -180,9 +180,11 @@ class Lane:
         valued = windows[:, HI] > windows[:, LO]
         full = windows if valued.all() else windows[valued]
         lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
-        cuts = np.append(np.append(0, np.nonzero(np.diff(full[:, KEY]))[0] + 1), len(full))
-        results = [column.query(lo, hi, cuts, len(self.names)) for column in self.partials]
-        return Report(windows, results)
+        keys = beginnings(full[:, KEY])
+        runs = beginnings(
+            full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
+        )
+        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data."""
@@ -223,6 +225,21 @@ class Lane:
         """The memory of slices, partials and kept rows; of objects, that of their references."""
         held = sum(column.bytes for column in self.partials) + self.slices.meta.nbytes
         return held + (0 if self.kept is None else self.kept.bytes)
+
+
+def lines(count: int) -> Array:
+    """Return space for so many windows, whose columns lie in one piece each."""
+    return np.empty((count, 7), np.int64, order="F")
+
+
+def together(pieces: list[Array]) -> Array:
+    """Return pieces of windows as one."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def beginnings(values: Array, also: Any = False) -> Array:
+    """Return where another value begins, and where the last one ends."""
+    return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
 
 
 def _rows(column: Partials) -> Partials:

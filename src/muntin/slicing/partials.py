@@ -14,8 +14,6 @@ from muntin.slicing.loops import Array
 
 LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
 """Slices merged at need by a shared scan; a tree that is kept; each window folded for itself."""
-SEVERAL_WINDOWS = 8
-"""From this many kinds of windows on, a tree over the slices is faster than a scan for each kind."""
 
 
 class Partials:
@@ -98,8 +96,12 @@ class Partials:
             base = self.kernels.unsigned(self._base)
             self.kernels.module.update_trees(self._arrays, base, a, b, lo, hi)
 
-    def query(self, lo: Array, hi: Array, cuts: Array, kinds: int) -> tuple[Array, ...]:
-        """Return the results of windows over slices [lo, hi), those of key c between two cuts."""
+    def query(self, lo: Array, hi: Array, keys: Array, runs: Array) -> tuple[Array, ...]:
+        """Return the results of windows over slices [lo, hi).
+
+        `keys` and `runs` are where a key, and a kind of windows of a key, begins among them, and where
+        the last ends. In a run lo and hi never fall.
+        """
         outs = self.kernels.outputs(len(lo))
         if len(lo) == 0:
             return outs
@@ -107,17 +109,21 @@ class Partials:
         base = unsigned(self._base)
         if self.eager:
             module.query_tree(self._arrays, base, lo, hi, outs)
-        elif self.store == FOLDED:
+            return outs
+        if self.store == FOLDED:
             module.query_folds(self._arrays, base, lo, hi, outs)
-        elif kinds < SEVERAL_WINDOWS:
-            slots = _power_of_two(int((hi - lo).max()))
+            return outs
+        reach = np.maximum.reduceat(hi, keys[:-1]) - np.minimum.reduceat(lo, keys[:-1])
+        depth = int(reach.max()).bit_length()
+        scanned = 2 * int((hi[runs[1:] - 1] - lo[runs[:-1]]).sum())
+        if scanned <= depth * int(reach.sum()):
+            slots = 1 << max(int((hi - lo).max()) - 1, 1).bit_length()
             buffer = (self.kernels.buffer(slots), unsigned(slots - 1))
             module.query_spans(self._arrays, base, lo, hi, outs, *buffer)
         else:
-            reach = np.maximum.reduceat(hi, cuts[:-1]) - np.minimum.reduceat(lo, cuts[:-1])
-            leaves = _power_of_two(int(reach.max()))
-            scratch = (self.kernels.buffer(2 * leaves), unsigned(leaves))
-            module.query_new_tree(self._arrays, base, lo, hi, outs, cuts, *scratch)
+            width = int(reach.max())
+            table = (self.kernels.buffer(width * depth), unsigned(width))
+            module.query_table(self._arrays, base, lo, hi, outs, keys, *table)
         return outs
 
     @property
@@ -141,7 +147,3 @@ class Partials:
             plain = [np.fromiter(partials, object, len(places))]
         for array, column in zip(self._arrays, plain, strict=True):
             array[self._base + places] = column
-
-
-def _power_of_two(n: int) -> int:
-    return max(2, 1 << (n - 1).bit_length())

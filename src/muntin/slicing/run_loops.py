@@ -97,9 +97,26 @@ def insert_rows(
 
 
 def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
-    """Return the first place in [lo, hi) whose start is not before t, looking near lo first."""
-    step = 1
+    """Return the first place in [lo, hi) whose start is not before t.
+
+    Looks at lo, then where t would be if starts were even, and around it in doubling steps.
+    """
+    if lo >= hi or meta[lo, 0] >= t:
+        return lo
+    lo += 1
     a = lo
+    if hi - lo > 8:
+        if meta[hi - 1, 0] < t:
+            return hi
+        first = meta[lo, 0]
+        share = float(t - first) / float(meta[hi - 1, 0] - first + 1)
+        a = max(lo, min(hi - 1, lo + int(share * (hi - lo))))
+        step = 1
+        while a > lo and meta[a - 1, 0] >= t:
+            hi = a
+            a = max(lo, a - step)
+            step *= 2
+    step = 1
     while a < hi and meta[a, 0] < t:
         lo = a + 1
         a += step

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.lane import GROUP_FIELDS, RETRACT, START, Lane, Prepared, Report, longer
+from muntin.slicing.lane import GROUP_FIELDS, RETRACT, START, Lane, Prepared, Report, lines, longer
 from muntin.slicing.loops import ALWAYS, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
@@ -105,11 +105,11 @@ class SessionLane(Lane):
         self._after = np.maximum(watermark, self._after)
         state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
         bounds = (self.gap, self._after, self.lateness, self._stride)
-        key, gathered = 0, [self._out[:0]]
+        key, gathered = 0, [lines(0)]
         while key < self.keys:
             arguments = (key, self.keys, *state, *bounds, 0, self._out)
             key, count = compiled_loops().report_sessions(*arguments)
-            gathered.append(self._out[:count].copy())
+            gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys and count == 0:
-                self._out = np.empty((4 * len(self._out), 7), np.int64)
+                self._out = lines(4 * len(self._out))
         return np.concatenate(gathered)
