@@ -182,7 +182,9 @@ class GridLane(Lane):
         keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
         log = np.empty((2 * len(found), 3), np.int64)
         state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
-        steps = compiled_loops().place_groups(found, len(found), *state, log)
+        steps = compiled_loops().place_groups(found, len(found), *state, self._periods, log)
+        if self._listed:
+            self.due[keys] = ALWAYS
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept)
@@ -261,7 +263,7 @@ class GridLane(Lane):
                 locator,
             )
             gathered.append(self._out[:count].copy(order="F"))
-            if key < self.keys and count == 0:
+            if key < self.keys:
                 self._out = lines(4 * len(self._out))
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS

@@ -110,8 +110,26 @@ def group_rows(
     return count
 
 
+def next_due(windows: Any, start: Any) -> Any:
+    """Return when a key with a new slice is due at the earliest; at once if it is much to find out."""
+    if len(windows) == 0 or len(windows) > 4:
+        return -9223372036854775808
+    e = 9223372036854775807
+    for d in range(len(windows)):
+        e = min(e, first_end(windows[d, 0], windows[d, 1], windows[d, 2], start))
+    return e
+
+
 def place_groups(
-    found: Any, count: Any, meta: Any, head: Any, length: Any, due: Any, dirty: Any, log: Any
+    found: Any,
+    count: Any,
+    meta: Any,
+    head: Any,
+    length: Any,
+    due: Any,
+    dirty: Any,
+    windows: Any,
+    log: Any,
 ) -> Any:
     """Put each group into its slice, or a new one, and write down what was done."""
     n = 0
@@ -146,6 +164,7 @@ def place_groups(
                     for c in range(meta.shape[1]):
                         meta[i, c] = meta[i - 1, c]
             length[k] += 1
+            due[k] = min(due[k], next_due(windows, s))
             log[n, 0] = 0
             meta[p, 0] = s
             meta[p, 1] = found[g, 2]
@@ -158,9 +177,9 @@ def place_groups(
         log[n, 1] = p
         log[n, 2] = g
         n += 1
-        due[k] = -9223372036854775808
         if found[g, 3] > 0:
             dirty[k] = min(dirty[k], s)
+            due[k] = -9223372036854775808
     return n
 
 

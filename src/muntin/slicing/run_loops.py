@@ -33,8 +33,8 @@ def claim_room(
 ) -> Any:
     """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
 
-    A run whose front half is free moves down in its own room, else it gets a room twice as long at the
-    top. moves[j] is (from, to, items). more is 0 again after it.
+    A run that leaves a third of its room free moves down in it, else it gets a room of twice its length at
+    the top. moves[j] is (from, to, items). more is 0 again after it.
     """
     count = 0
     for j in range(len(keys)):
@@ -43,13 +43,10 @@ def claim_room(
         more[k] = 0
         if head[k] + need <= base[k] + room[k]:
             continue
-        if 2 * need > room[k] or room[k] == 0:
-            new_room = 4
-            while new_room < 2 * need:
-                new_room *= 2
-            room[k] = new_room
+        if 3 * need > 2 * room[k]:
+            room[k] = max(4, 2 * need)
             base[k] = top
-            top += new_room
+            top += room[k]
         moved[k] = True
         if length[k] > 0:
             moves[count, 0] = head[k]
@@ -99,11 +96,12 @@ def insert_rows(
 def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
     """Return the first place in [lo, hi) whose start is not before t.
 
-    Looks at lo, then where t would be if starts were even, and around it in doubling steps.
+    Looks at either end, then where t would be if starts were even, and around it in doubling steps.
     """
-    if lo >= hi or meta[lo, 0] >= t:
-        return lo
-    lo += 1
+    for _ in range(2):
+        if lo >= hi or meta[lo, 0] >= t:
+            return lo
+        lo += 1
     a = lo
     if hi - lo > 8:
         if meta[hi - 1, 0] < t:

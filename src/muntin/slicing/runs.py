@@ -71,6 +71,8 @@ class Runs:
 
     def reserve(self, items: Array) -> Array:
         """Make room for more items, given their keys; return the keys, each once."""
+        if 8 * self._top > 7 * self.places > FIRST_PLACES and self._is_sparse:
+            self.compact(np.ones(self.keys, np.bool_))
         module = compiled_loops()
         keys = np.empty(len(items), np.int64)
         keys = keys[: module.count_keys(items, self._more, keys)]
@@ -87,9 +89,9 @@ class Runs:
         return keys
 
     @property
-    def is_sparse(self) -> bool:
-        """Whether most of the arena was left by runs that moved."""
-        return self._top > FIRST_PLACES and self._top > 4 * int(self._room.sum())
+    def _is_sparse(self) -> bool:
+        """Whether a third of the arena was left by runs that moved."""
+        return 2 * self._top > 3 * int(self._room.sum())
 
     def compact(self, alive: Array) -> None:
         """Forget the keys that are not alive, and close the gaps that moved runs have left."""
@@ -98,7 +100,8 @@ class Runs:
         self._room[:] = np.where(self.length > 0, self._room, 0)
         base = np.cumsum(self._room) - self._room
         live = self.length > 0
-        source, target = _spread(np.stack([self.head, base, self.length], 1)[live])
+        moves = np.stack([self.head, base, self.length], 1)[live]
+        source, target = _spread(moves)
         self.meta[target] = self.meta[source]
         self._move(source, target)
         self._base, self._top = base, int(self._room.sum())
@@ -123,7 +126,7 @@ class Runs:
         return places[:, 1], cut
 
     def _resize(self, places: int) -> None:
-        meta = np.zeros((places, self.meta.shape[1]), np.int64)
+        meta = np.empty((places, self.meta.shape[1]), np.int64)
         meta[: self.places] = self.meta
         self.meta = meta
         self.moved[:] = True

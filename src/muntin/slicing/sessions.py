@@ -110,6 +110,6 @@ class SessionLane(Lane):
             arguments = (key, self.keys, *state, *bounds, 0, self._out)
             key, count = compiled_loops().report_sessions(*arguments)
             gathered.append(self._out[:count].copy(order="F"))
-            if key < self.keys and count == 0:
+            if key < self.keys:
                 self._out = lines(4 * len(self._out))
         return np.concatenate(gathered)
