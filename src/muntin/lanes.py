@@ -21,13 +21,12 @@ from muntin.plan import (
 from muntin.slicing.buckets import BucketLane
 from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import PLAIN, REFOLDED, TIMED, GridLane
-from muntin.slicing.lane import Lane
 from muntin.slicing.loops import ALWAYS
 from muntin.slicing.measures import CountLane, DeltaLane, RankLane
 from muntin.slicing.partials import Partials
 from muntin.slicing.sessions import SessionLane
 
-AnyLane = Lane | ContextLane
+AnyLane = GridLane | SessionLane | ContextLane
 
 
 def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
@@ -45,7 +44,7 @@ def add_window(
     What a lane of its own reports is whole: for sessions what begins so late that no row before belongs
     to it, for other windows what has all its rows.
     """
-    window = plan.query.windows[name]
+    window: Any = plan.query.windows[name]
     kind, _ = lane_of(plan.query, plan.kind, name, window)
     for lane in lanes:
         if kind == TIME and lane.kind == TIME and isinstance(lane, GridLane) and lane.shares:
@@ -78,7 +77,7 @@ def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
     query = plan.query
     partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
     windows: dict[str, Any] = lane.windows
-    late = {"lateness": query.allowed}
+    late: dict[str, Any] = {"lateness": query.allowed}
     order = {"ordered": query.ordered}
     changes = {"changes": query.emit == "changes"}
     refolds = lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds)

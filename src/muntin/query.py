@@ -1,7 +1,11 @@
-"""A query: windows x aggregates x keys over a stream, and what lateness means for it."""
+"""A query: windows x aggregates x keys over a stream, and what lateness means for it.
+
+What runs a query is imported when it is asked for: a query can be written down without it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from muntin.aggregates import Aggregate, SnapshotError
@@ -21,9 +25,10 @@ class Query:
     """Windows and aggregates over a stream of rows.
 
     `time` is the column of the rows' times, `keys` the columns they are grouped by. `watermark` is how
-    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its end
-    a window is still corrected. `ordered` declares that each key's rows come in the order of time. With
-    `emit="changes"` a window is reported only if its values are not those of the one before it.
+    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its
+    end a window is still corrected. `ordered` declares that each key's rows come in the order of time.
+    With `emit="changes"` a window that repeats is reported only if its values are not those of the one
+    before it.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -50,7 +55,8 @@ class Query:
     allowed: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        given: Any = self.keys
+        keys = (given,) if isinstance(given, str) else tuple(given)
         object.__setattr__(self, "keys", keys)
         for part in ("windows", "aggregates"):
             object.__setattr__(self, part, _named(part, getattr(self, part)))
@@ -77,9 +83,8 @@ class Query:
 
     def plan(self, kind: str = "auto") -> "Plan":
         """Return how the query will run; see `explain`."""
-        from muntin.plan import make_plan
-
-        return make_plan(self, kind)
+        plan: Plan = import_module("muntin.plan").make_plan(self, kind)
+        return plan
 
     def explain(self, plan: str = "auto") -> str:
         """Say which slices are made, what is kept, how windows are merged of it, and why."""
@@ -87,15 +92,13 @@ class Query:
 
     def operator(self, plan: str = "auto") -> "Operator":
         """Return an operator that takes batches of rows and gives results."""
-        from muntin.operator import Operator
-
-        return Operator(self, self.plan(plan))
+        operator: Operator = import_module("muntin.operator").Operator(self, self.plan(plan))
+        return operator
 
     def restore(self, snapshot: bytes) -> "Operator":
         """Return the operator of which a snapshot was taken, or say how its query was another."""
-        from muntin.operator import Operator
-
-        return Operator.restore(self, snapshot)
+        operator: Operator = import_module("muntin.operator").Operator.restore(self, snapshot)
+        return operator
 
     def run(self, data: Any, plan: str = "auto") -> Any:
         """Return all windows over a whole table, in order or not, as a pyarrow.Table."""

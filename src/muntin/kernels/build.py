@@ -133,7 +133,7 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     }
     slices = layout.steps == SLICES
     inverts = slices and kernel.inverse is not None
-    if inverts:
+    if slices and kernel.inverse is not None:
         functions["invert"] = kernel.inverse
     shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish)
     frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")

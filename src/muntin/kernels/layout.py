@@ -14,8 +14,8 @@ import numpy as np
 class Layout:
     """What the rows are: the number types of the input columns, and whether rows may be null.
 
-    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` other loops than those
-    over whole arrays: those on slices, or an algorithm's own step functions.
+    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` other loops than
+    those over whole arrays: those on slices, or an algorithm's own step functions.
     """
 
     columns: tuple[np.dtype[Any], ...]

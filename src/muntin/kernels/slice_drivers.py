@@ -156,8 +156,8 @@ def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
 def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
     """Combine anew the nodes above the leaves [a, b), as far as all their leaves lie in [lo, hi).
 
-    VLDB 2015: FlatFAT. Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a power
-    of two that no place reaches.
+    VLDB 2015: FlatFAT. Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a
+    power of two that no place reaches.
     """
     first = base + lo
     end = base + hi

@@ -67,7 +67,7 @@ class Changes:
         self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
 
     def apply(self, report: Report, final: Array) -> Report:
-        """Leave out what has not changed; windows that end by `final` (of all, or each key) are fixed."""
+        """Leave out what has not changed; windows that end by `final` (of all, or each key) stay."""
         lines = report.windows
         if len(lines) == 0:
             return report
@@ -104,7 +104,8 @@ class Changes:
             for array, kept in zip(arrays, held, strict=True):
                 kept[slots[last]] = array[last]
         self._known[slots[last]] = valued[last]
-        return (valued != before) | (valued & ~same)
+        differ: Array = (valued != before) | (valued & ~same)
+        return differ
 
     def _put(self, slot: int, values: Values) -> None:
         """Take these as the values last reported."""
@@ -190,7 +191,8 @@ def _same(now: list[Array], before: list[Array]) -> Array:
     same = np.ones(len(null), np.bool_)
     for a, b in zip(now[1:], before[1:], strict=True):
         same &= (a == b) | ((a != a) & (b != b))
-    return (null == null_before) & (null | same)
+    equal: Array = (null == null_before) & (null | same)
+    return equal
 
 
 def _equal(a: Any, b: Any) -> bool:

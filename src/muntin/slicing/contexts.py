@@ -42,8 +42,8 @@ class Book:
 class ContextLane:
     """Windows over kept rows, found key by key.
 
-    With `whole_only`, because rows came before that were not kept, windows of which a part may be gone are
-    not reported.
+    With `whole_only`, because rows came before that were not kept, windows of which a part may be gone
+    are not reported.
     """
 
     kind: str = ""
@@ -133,7 +133,7 @@ class ContextLane:
 
     def _visited(self) -> list[int]:
         if self._ticks:
-            return np.nonzero(self.kept.runs.length)[0].tolist()  # type: ignore[no-any-return]
+            return np.nonzero(self.kept.runs.length)[0].tolist()
         time = self._time
         due = [k for k, t in self._due.items() if t <= int(time[k if self._ordered else 0])]
         return sorted({*due, *self._fresh})
@@ -241,7 +241,8 @@ class ContextLane:
         while lo < len(times):
             time = int(times[lo])
             hi = int(np.searchsorted(times, time, side="right"))
-            if any([window.opens(book.context, time, row) for row in rows[lo:hi]]):
+            answers = [window.opens(book.context, time, row) for row in rows[lo:hi]]
+            if any(answers):
                 book.edges.append(time)
                 book.context = window.begin()
                 self._tell(book, window, times, rows, lo)

@@ -46,7 +46,8 @@ class Lattice:
         counts = (hi - self.offsets) // self.steps - first + 1
         which = np.repeat(np.arange(len(counts)), counts)
         k = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return (first[which] + k) * self.steps[which] + self.offsets[which]
+        edges: Array = (first[which] + k) * self.steps[which] + self.offsets[which]
+        return edges
 
     def floor(self, measure: Array) -> Array:
         """Return the last edge at or before each value."""
@@ -89,7 +90,8 @@ class Edges:
         """Whether the measure was cut at these values before the last turn, or is only cut since."""
         *earlier, last = self._past
         starts = _through(earlier, values, last.floor(values))
-        return (values > last.upto) | (starts == values)
+        had: Array = (values > last.upto) | (starts == values)
+        return had
 
     def plain(self) -> Any:
         """Return the edges that could not be found again."""

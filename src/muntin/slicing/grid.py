@@ -5,7 +5,7 @@ windows together cut it into slices; a slice exists where a key has rows.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class GridLane(Lane):
     them if late rows may change them again.
     """
 
-    PER_KEY = ("_after", "_dirty")
+    PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_dirty")
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class GridLane(Lane):
 
 
 class EveryRow:
-    """Slices of one moment each: the rows themselves, as a tuple buffer or an aggregate tree has them."""
+    """Slices of one moment each: the rows, as a tuple buffer or an aggregate tree has them."""
 
     def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
         """Return the same: the windows make no difference."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from muntin.kernels.build import HEAD, loops
 from muntin.kernels.cache import load_module
-from muntin.slicing import grid_loops, run_loops, session_loops
+from muntin.slicing import grid_loops, report_loops, run_loops, session_loops
 
 Array = np.ndarray[Any, Any]
 NEVER = np.iinfo(np.int64).max
@@ -17,5 +17,6 @@ ALWAYS = np.iinfo(np.int64).min
 
 @cache
 def compiled_loops() -> ModuleType:
-    """Return the compiled loops of runs, grids and sessions."""
-    return load_module(HEAD + loops(run_loops) + loops(grid_loops) + loops(session_loops))
+    """Return the compiled loops of runs, grids, reports and sessions."""
+    rooms = (run_loops, grid_loops, report_loops, session_loops)
+    return load_module(HEAD + "".join(loops(room) for room in rooms))

@@ -6,9 +6,11 @@ slices are brought up to date once per report: by the inverse where there is one
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
+from muntin.slicing.edges import Edges
 from muntin.slicing.grid import PLAIN, GridLane, less
 from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
@@ -23,7 +25,7 @@ class MeasuredLane(GridLane):
     A row counts if it is not later than the lateness allows.
     """
 
-    PER_KEY = (*GridLane.PER_KEY, "_time")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time")
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class DeltaLane(MeasuredLane):
     Its watermark is what the column has come to in rows before the watermark.
     """
 
-    PER_KEY = (*MeasuredLane.PER_KEY, "_final")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_final")
 
     def __init__(self, column: str, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -117,7 +119,7 @@ class DeltaLane(MeasuredLane):
 class RankLane(MeasuredLane):
     """Windows over the number of rows, in a stream whose rows come in order: a row's rank is final."""
 
-    PER_KEY = (*MeasuredLane.PER_KEY, "_ranks")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_ranks")
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -153,7 +155,7 @@ class RankLane(MeasuredLane):
 class CountLane(MeasuredLane):
     """Windows over the number of rows, in a stream out of order: rows are kept, ranks move."""
 
-    PER_KEY = (*MeasuredLane.PER_KEY, "_first_rank", "_moved_from")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_first_rank", "_moved_from")
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -207,6 +209,7 @@ class CountLane(MeasuredLane):
         """Bring the slices of a key up to date from the one that holds the first changed rank on."""
         rows, first_rank = self.kept.runs, int(self._first_rank[key])
         head, count = int(rows.head[key]), int(rows.length[key])
+        assert isinstance(self._edges, Edges)
         edges = self._edges.between(changed, first_rank + count - 1)
         starts = np.maximum(edges[:-1], first_rank)
         ends = np.append(starts[1:], first_rank + count)

@@ -52,7 +52,7 @@ class Partials:
     def fold(
         self, inputs: tuple[Array, ...], group: Array | None, first: Array
     ) -> tuple[Array, ...]:
-        """Return the partial of each group of rows; rows in the order of their groups have no `group`."""
+        """Return the partial of each group of rows; without `group` they lie group by group."""
         parts = self.kernels.buffer(len(first))
         module, zero = self.kernels.module, self.kernels.unsigned(0)
         if group is None:
@@ -110,7 +110,9 @@ class Partials:
         if self.eager:
             module.query_tree(self._arrays, base, lo, hi, outs)
             return outs
-        if self.store == FOLDED or len(runs) - 1 == len(lo):  # no two windows share a slice in order
+        if self.store == FOLDED or len(runs) - 1 == len(
+            lo
+        ):  # no two windows share a slice in order
             module.query_folds(self._arrays, base, lo, hi, outs)
             return outs
         reach = np.maximum.reduceat(hi, keys[:-1]) - np.minimum.reduceat(lo, keys[:-1])

@@ -1,7 +1,7 @@
 """Rows: those of a batch on their way in, and those that a plan has to keep.
 
-Rows are kept in (time, arrival) order, key by key, and only where the decision tree of EDBT 2019, Figure 4
-asks for it (`plan.py`).
+Rows are kept in (time, arrival) order, key by key, and only where the decision tree of EDBT 2019,
+Figure 4 asks for it (`plan.py`).
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ class KeptRows:
         ]
 
     def insert(self, rows: Rows, parts: list[tuple[Array, ...] | None]) -> tuple[Array, Array]:
-        """Take rows that are by key, time and arrival; return the keys and their ranks of first change."""
+        """Take rows by key, time and arrival; return the keys and their ranks of first change."""
         first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
         keys = rows.keys[first]
         new = np.ones((len(rows), 3), np.int64)

@@ -33,8 +33,8 @@ def claim_room(
 ) -> Any:
     """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
 
-    A run that leaves a third of its room free moves down in it, else it gets a room of twice its length at
-    the top. moves[j] is (from, to, items). more is 0 again after it.
+    A run that leaves a third of its room free moves down in it, else it gets a room of twice its length
+    at the top. moves[j] is (from, to, items). more is 0 again after it.
     """
     count = 0
     for j in range(len(keys)):

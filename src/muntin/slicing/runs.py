@@ -143,7 +143,7 @@ class Runs:
         return _spread(held)[0]
 
     def plain(self, keys: int) -> dict[str, Any]:
-        """Return the items of the first keys as plain data; who keeps columns beside them saves those."""
+        """Return the items of the first keys as plain data, without the columns beside them."""
         return {"lengths": self.length[:keys].copy(), "meta": self.meta[self.live()]}
 
     def load(self, plain: dict[str, Any]) -> Array:

@@ -1,10 +1,11 @@
 """Sessions as slices: each slice is one session, extended and joined as rows come.
 
-Compiled by `loops.py`. A session is a row of meta: 0 its first time, 1 its rows, 2 whether it changed since
-it was reported, 3 and 4 its first and last time, 5 whether its partials must be folded anew, 6 whether it
-was reported. A group is the rows of a batch that one key's session surely shares: found[g] = key, first
-time, rows, 0, first time, last time, number of its first row.
+Compiled by `loops.py`. A session is a row of meta: 0 its first time, 1 its rows, 2 whether it changed
+since it was reported, 3 and 4 its first and last time, 5 whether its partials must be folded anew, 6
+whether it was reported. A group is the rows of a batch that one key's session surely shares: found[g] =
+key, nothing, rows, nothing, first time, last time, number of its first row.
 """
+# ruff: noqa: F821
 # mypy: ignore-errors
 
 from typing import Any

@@ -3,7 +3,7 @@
 Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ WIDTH = 7
 class SessionLane(Lane):
     """The sessions of one gap; of those that were added later, only what `begins` by a time is whole."""
 
-    PER_KEY = ("_after",)
+    PER_KEY: ClassVar[tuple[str, ...]] = ("_after",)
 
     def __init__(
         self,

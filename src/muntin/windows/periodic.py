@@ -1,4 +1,4 @@
-"""Windows that repeat: tumbling and sliding, over time, rows or an advancing column; and a single one."""
+"""Windows that repeat, over time, rows or an advancing column; and a single one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
