@@ -68,7 +68,7 @@ class Feed:
         if self.kernels.columns is None:
             return (self._objects(batch.rows, columns),)
         if not columns:
-            return (batch.times, np.ones(batch.rows, np.bool_))
+            return (owned(batch.times), np.ones(batch.rows, np.bool_))
         arrays = [self._numbers(i, column) for i, column in enumerate(columns)]
         valid = [column.valid for column in columns if column.valid is not None]
         mask = np.logical_and.reduce(valid) if valid else np.ones(batch.rows, np.bool_)
@@ -78,7 +78,7 @@ class Feed:
         assert self.kernels.columns is not None
         wanted = self.kernels.columns[i]
         if column.values.dtype == wanted:
-            return column.values
+            return owned(column.values)
         if not _has_values(column):
             return np.zeros(len(column.values), wanted)
         if not column.is_numeric or not np.can_cast(column.values.dtype, wanted):
@@ -149,6 +149,11 @@ class Feed:
             raise TypeError(
                 f"the results of {self.name!r} do not fit one column, for example {items[0]!r}: {error}"
             ) from error
+
+
+def owned(array: Array) -> Array:
+    """Return an array that may be written: for others kernels would be compiled a second time."""
+    return array if array.flags.writeable and array.flags.c_contiguous else np.array(array)
 
 
 def _has_values(column: Column) -> bool:

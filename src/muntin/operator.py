@@ -1,6 +1,7 @@
 """The embedded operator: batches of rows in, results out."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
-from muntin.feeds import ColumnType, Feed
+from muntin.feeds import ColumnType, Feed, owned
 from muntin.frames.batches import Batch, column_names, read_batch
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.plan import Plan, plan_lane
@@ -22,6 +23,9 @@ from muntin.slicing.loops import ALWAYS, Array, compiled_loops
 from muntin.slicing.rows import Rows
 from muntin.tables import measured_in_time, time_type, write_table
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
+
+MANY_KEYS = 4096
+"""From this many keys on, those that are idle are looked for."""
 
 
 @dataclass
@@ -83,6 +87,7 @@ class Operator:
         self._counters = Counters()
         self._needs = Needs.of(query)
         self._nothing: pa.Table | None = None
+        self._look_again = MANY_KEYS
 
     # Rows come in
 
@@ -104,20 +109,29 @@ class Operator:
         if feeds is not self._feeds:
             self._retype(feeds)
         self._grow()
-        rows = Rows(keys, batch.times, inputs, extra)
+        rows = Rows(keys, owned(batch.times), inputs, extra)
         if self.query.ordered:
             self._check_order(rows)
         admitted = [lane.admit(rows) for lane in self._lanes]
+        with ExitStack() as undone:
+            for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
+                if prepared is not None:
+                    if self._interprets:
+                        undone.callback(lane.undo(np.unique(keys)))
+                    lane.commit(prepared)
+            undone.pop_all()  # nothing has raised
         self._count(rows, batch, [counts for counts, _ in admitted])
-        for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
-            if prepared is not None:
-                lane.commit(prepared)
         self._latest = max(self._latest, int(batch.times.max()))
         self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
         if not self.query.ordered:
             return self._empty()
         np.maximum.at(self._clock, keys, batch.times)
         return self._table([lane.advance(self._clock) for lane in self._lanes])
+
+    @property
+    def _interprets(self) -> bool:
+        """Whether a combine is a user's own, or on objects, and may raise."""
+        return any(feed.kernels.columns is None for feed in self._feeds)
 
     def _fed(self, batch: Batch) -> list[Feed]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -233,8 +247,26 @@ class Operator:
         self.watermark = time
         if self.query.ordered:
             np.maximum(self._clock, time, out=self._clock)
-            return self._table([lane.advance(self._clock) for lane in self._lanes])
-        return self._table([lane.advance(np.array([time])) for lane in self._lanes])
+        upto = self._clock if self.query.ordered else np.array([time])
+        table = self._table([lane.advance(upto) for lane in self._lanes])
+        self._forget_idle()
+        return table
+
+    def _forget_idle(self) -> None:
+        """Forget keys of which nothing is left, when they are most of those there are."""
+        keys = len(self._keys)
+        if keys < self._look_again:
+            return
+        alive = np.logical_or.reduce([lane.alive() for lane in self._lanes])
+        self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
+        if 2 * np.count_nonzero(alive) > keys:
+            return
+        self._keys.keep(alive)
+        for lane in self._lanes:
+            lane.keep_keys(alive)
+        space = np.append(alive, np.zeros(len(self._clock) - keys, np.bool_))
+        self._clock = self._clock[space]
+        self._grow()
 
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.aggregates import Aggregate, SnapshotError
 from muntin.windows import Window, microseconds
+from muntin.windows.periodic import LONGEST
 
 if TYPE_CHECKING:
     from muntin.operator import Operator
@@ -107,8 +108,9 @@ class Query:
 
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
     """Return the columns that an aggregate takes, or its parts do."""
-    names = [c for part in aggregate.parts for c in columns_of(part)]
-    return tuple(dict.fromkeys([*aggregate.columns, *names]))
+    if not aggregate.parts:
+        return aggregate.columns
+    return tuple(dict.fromkeys(c for part in aggregate.parts for c in columns_of(part)))
 
 
 def _named(part: str, things: Any) -> dict[str, Any]:
@@ -119,8 +121,8 @@ def _named(part: str, things: Any) -> dict[str, Any]:
 
 def _duration(name: str, value: Any) -> int:
     length = microseconds(value)
-    if length < 0:
-        raise ValueError(f"{name} must not be negative, got {value!r}")
+    if not 0 <= length <= LONGEST:
+        raise ValueError(f"{name} must not be negative, nor above 2**60, got {value!r}")
     return length
 
 

@@ -61,6 +61,33 @@ class Changes:
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
 
+    def select(self, windows: list[int]) -> None:
+        """Go on with some of the windows, which are numbered anew."""
+        keys = len(self._known) // max(self._windows, 1)
+        slots = (np.arange(keys)[:, None] * self._windows + np.array(windows, np.int64)).ravel()
+        number = {old: new for new, old in enumerate(slots.tolist())}
+        self._known = self._known[slots]
+        self._last = [tuple(array[slots] for array in held) for held in self._last]
+        self._log = {number[old]: held for old, held in self._log.items() if old in number}
+        self._windows = len(windows)
+
+    def alive(self, keys: int) -> Array:
+        """Return which keys have windows that are not empty, or may still change."""
+        self.grow_keys(keys)
+        known = self._known[: keys * self._windows].reshape(keys, self._windows)
+        alive: Array = np.asarray(known.any(1))
+        slots = np.fromiter(self._log, np.int64, len(self._log))
+        alive[slots // max(self._windows, 1)] = True
+        return alive
+
+    def keep_keys(self, alive: Array) -> None:
+        """Forget the keys that are not alive, and number the others anew."""
+        slots = np.repeat(alive, self._windows)
+        numbers = np.cumsum(slots) - 1
+        self._known = self._known[: len(slots)][slots]
+        self._last = [tuple(array[: len(slots)][slots] for array in held) for held in self._last]
+        self._log = {int(numbers[slot]): held for slot, held in self._log.items()}
+
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Hold results of another type, because only nulls came so far."""
         self._outputs[i] = kernels

@@ -6,6 +6,7 @@ retracted. Work per report is O(rows of the windows concerned), key by key.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,9 +19,10 @@ from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, begin
 from muntin.slicing.loops import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.windows import ContextAwareWindow, LastN, Punctuation
+from muntin.windows import ContextAwareWindow, LastN
 
 ROW = "row"
+MOST_TICKS = 2**24
 Line = tuple[int, int, int, int, int, int, int]
 
 
@@ -102,10 +104,30 @@ class ContextLane:
         if len(rows) == 0:
             return counts, None
         for window in self.windows.values():
-            if isinstance(window, Punctuation):  # a row it cannot take is refused with its batch
-                for row in rows.extra[ROW]:
-                    window.opens(None, 0, row)
+            if isinstance(
+                window, ContextAwareWindow
+            ):  # a row it cannot take is refused with its batch
+                for time, row in zip(rows.times.tolist(), rows.extra[ROW], strict=True):
+                    window.opens(window.begin(), time, row)
         return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    def undo(self, keys: Array) -> Callable[[], None]:
+        """Return a function that undoes what is committed to some keys from now on."""
+        restore, fresh = self.kept.runs.undo(keys), dict(self._fresh)
+
+        def also() -> None:
+            restore()
+            self._fresh = fresh
+
+        return also
+
+    def alive(self) -> Array:
+        """Return which keys have anything that must be kept: all, for a key's first row is its edge."""
+        return np.ones(self.keys, np.bool_)
+
+    def keep_keys(self, alive: Array) -> None:
+        """Forget the keys that are not alive; here there are none."""
+        assert alive.all()
 
     def commit(self, prepared: Prepared) -> None:
         """Keep the rows."""
@@ -173,15 +195,16 @@ class ContextLane:
         head, rank = int(self.kept.runs.head[key]), int(self._first_rank[key])
         if len(times) == 0:
             return []
-        first = window.first_end(max(after, int(times[0])))
-        ends = np.arange(first, upto + 1, window.every) if first <= upto else times[:0]
         if self._changes:
-            steps = (times - window.origin) // window.every + 1
-            ends = np.intersect1d(ends, np.unique(steps * window.every + window.origin))
+            ticks = ((times - window.origin) // window.every + 1) * window.every + window.origin
+            ends = np.unique(ticks[(ticks > after) & (ticks <= upto)])
+        else:
+            first = window.first_end(max(after, int(times[0])))
+            ends = _ticks(first, upto, window.every)
         fresh = self._fresh.get(key, NEVER)
         again = times[:0]
         if fresh < after:
-            again = np.arange(window.first_end(fresh), after + 1, window.every)
+            again = _ticks(window.first_end(fresh), after, window.every)
         total = np.append(0, np.cumsum(new))
         lines: list[Line] = []
         for group, late in ((again, True), (ends, False)):
@@ -300,6 +323,17 @@ class ContextLane:
     def bytes(self) -> int:
         """The memory of the kept rows; of objects, that of their references."""
         return self.kept.bytes
+
+
+def _ticks(first: int, last: int, every: int) -> Array:
+    """Return the multiples of `every` from one to another."""
+    count = (last - first) // every + 1
+    if count > MOST_TICKS:
+        raise ValueError(
+            f"the last rows would be reported {count} times up to {last}: advance the watermark in steps, "
+            "or ask for emit='changes'"
+        )
+    return first + every * np.arange(max(count, 0))
 
 
 def _forget(book: Book, final: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
 from muntin.windows import ContextFreeWindow, Periodic
 
 AHEAD = 8
@@ -93,6 +93,14 @@ class Edges:
         had: Array = (values > last.upto) | (starts == values)
         return had
 
+    def forget(self, before: int) -> None:
+        """Forget edges before a value from which on slices are kept; the last of them is still one."""
+        self._past = [past for past in self._past if past.upto >= before]
+        first = int(np.searchsorted(self._known, before, side="right")) - 1
+        if first > FEW_EDGES and self._walked is not None:
+            self._known = self._known[first:]
+            self._walked = (int(self._known[0]), self._walked[1])
+
     def plain(self) -> Any:
         """Return the edges that could not be found again."""
         past = [(p.upto, p.lattice.steps, p.lattice.offsets, p.known) for p in self._past]
@@ -135,7 +143,7 @@ class Edges:
     def between(self, lo: int, hi: int) -> Array:
         """Return the edges in [lo, hi], with the last before lo and one that is never reached."""
         if lo < self._from or hi > self._to:
-            self._from, self._to = lo, hi + AHEAD * (hi - lo)
+            self._from, self._to = lo, hi + self._ahead(hi - lo)
             edges = self._lattice.between(self._from, self._to)
             listed = self._listed_edges(self._from, self._to)
             ordered = np.sort(np.concatenate([edges, listed, [NEVER]]))
@@ -147,6 +155,11 @@ class Edges:
         found = self._cached[first : last + 1].copy()
         found[-1] = NEVER
         return found
+
+    def _ahead(self, stretch: int) -> int:
+        """Return how far to look ahead: several times a batch, or for as many edges as are few."""
+        density = float(np.sum(1 / self._lattice.steps)) if len(self._lattice.steps) else 1.0
+        return min(max(AHEAD * stretch, int(FEW_EDGES / 4 / density)), FAR)
 
     def _too_many(self, lo: int, hi: int, rows: int) -> bool:
         return self._lattice.count(lo, hi) > max(FEW_EDGES, 4 * rows)

@@ -94,6 +94,9 @@ class GridLane(Lane):
         for name in windows.keys() - self.windows.keys():
             self._added[name] = (int(self._after.max(initial=ALWAYS)), self._lost)
         self._added = {name: since for name, since in self._added.items() if name in windows}
+        if self._changed is not None:
+            repeating = self.names[: len(self._periods)]
+            self._changed.select([i for i, name in enumerate(repeating) if name in windows])
         if self.shares:
             self._edges = self._edges.turn([*windows.values()], latest)
         self._define(windows)
@@ -104,6 +107,18 @@ class GridLane(Lane):
         self._lost = max(self._lost, latest + 1)
         windows, self.windows = self.windows, {}
         self.redefine(windows, latest)
+
+    def alive(self) -> Array:
+        changing = False if self._changed is None else self._changed.alive(self.keys)
+        return super().alive() | changing
+
+    def keep_keys(self, alive: Array) -> None:
+        super().keep_keys(alive)
+        if self._changed is not None:
+            self._changed.keep_keys(alive)
+
+    def _touched(self) -> list[Array]:
+        return [*super()._touched(), self._dirty]
 
     def _whole(self, windows: Array) -> Array:
         """Leave out windows that were added and are not whole."""
@@ -271,6 +286,7 @@ class GridLane(Lane):
             self._lost = max(self._lost, int(keep.max()))
         self._after = upto
         windows = together(gathered) if gathered else lines(0)
+        self._edges.forget(int(keep.min(initial=NEVER)))
         return self._whole(windows) if self._added else windows
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
@@ -300,6 +316,9 @@ class EveryRow:
         """Return the same: the windows make no difference."""
         del windows, upto
         return self
+
+    def forget(self, before: int) -> None:
+        """Forget edges before a value: there are none."""
 
     def had(self, values: Array) -> Array:
         """Whether slices are cut at these values: at all of them."""

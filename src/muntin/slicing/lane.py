@@ -5,6 +5,7 @@ follow by replaying the log of what was done to the slices. Where slices begin, 
 due, is said by the lanes themselves: `grid.py` and `sessions.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -168,12 +169,48 @@ class Lane:
                 column.refold(rows, lo, hi, places)
                 column.settle(places[here], places[here] + 1, head, tail)
 
+    def undo(self, keys: Array) -> Callable[[], None]:
+        """Return a function that undoes what is committed to some keys from now on."""
+        runs = [self.slices] if self.kept is None else [self.slices, self.kept.runs]
+        restores = [run.undo(keys) for run in runs]
+        arrays = [(array, array[keys]) for array in self._touched() if len(array) > 1]
+
+        def restore() -> None:
+            for again in restores:
+                again()
+            for array, held in arrays:
+                array[keys] = held
+
+        return restore
+
+    def _touched(self) -> list[Array]:
+        """Return the arrays by key that a commit changes."""
+        return [self.due]
+
     def drop_kept(self) -> None:
         """Forget the rows before each key's first slice."""
         if self.kept is not None:
             live = self.slices.length > 0
             first = self.slices.meta[np.where(live, self.slices.head, 0), 3]
             self.kept.drop_before(np.where(live, first, NEVER))
+
+    def alive(self) -> Array:
+        """Return which keys have anything that must be kept."""
+        kept = 0 if self.kept is None else self.kept.runs.length[: self.keys]
+        alive: Array = (self.slices.length[: self.keys] + kept) > 0
+        return alive
+
+    def keep_keys(self, alive: Array) -> None:
+        """Forget the keys that are not alive, and number the others anew."""
+        self.keys = int(np.count_nonzero(alive))
+        padded = np.append(alive, np.zeros(self.slices.keys - len(alive), np.bool_))
+        for name in ("due", *self.PER_KEY):
+            held = getattr(self, name)
+            if len(held) == len(padded):
+                setattr(self, name, held[padded])
+        self.slices.compact(padded)
+        if self.kept is not None:
+            self.kept.runs.compact(padded)
 
     def answer(self, windows: Array) -> Report:
         """Merge the slices of each window."""

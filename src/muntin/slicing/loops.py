@@ -13,6 +13,8 @@ from muntin.slicing import grid_loops, report_loops, run_loops, session_loops
 Array = np.ndarray[Any, Any]
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
+FAR = 2**61
+"""Times, sizes and watermarks stay within this distance of 0, so that sums of a few do not overflow."""
 
 
 @cache

@@ -54,6 +54,9 @@ class MeasuredLane(GridLane):
     def shares(self) -> bool:
         return False
 
+    def alive(self) -> Array:
+        return np.ones(self.keys, np.bool_)  # what a key has come to is never forgotten
+
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys)
         if self._ordered:
@@ -139,9 +142,12 @@ class RankLane(MeasuredLane):
             return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], [], after)
         return counts, replace(self._grouped(rows.take(covered), ranks[covered]), counted=after)
 
+    def _touched(self) -> list[Array]:
+        return [*super()._touched(), self._ranks]
+
     def commit(self, prepared: Prepared) -> None:
         assert prepared.counted is not None
-        self._ranks = prepared.counted
+        self._ranks[:] = prepared.counted
         if len(prepared.found):
             super().commit(prepared)
 
@@ -174,6 +180,9 @@ class CountLane(MeasuredLane):
         if len(rows) == 0:
             return counts, None
         return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    def _touched(self) -> list[Array]:
+        return [*super()._touched(), self._moved_from]
 
     def commit(self, prepared: Prepared) -> None:
         keys, cut = self.kept.insert(prepared.rows, prepared.kept)

@@ -72,6 +72,10 @@ class Partials:
         in_order_only = not self.aggregate.commutative
         self.kernels.module.replay(log, steps, parts, self._arrays, base, in_order_only)
 
+    def take(self, places: Array) -> tuple[Array, ...]:
+        """Return the partials at some places."""
+        return tuple(array[self._base + places] for array in self._arrays)
+
     def put(self, places: Array, parts: tuple[Array, ...]) -> None:
         """Put partials at some places."""
         for array, part in zip(self._arrays, parts, strict=True):

@@ -138,7 +138,7 @@ def changed_ends(
     hi = find(meta, lo, tail, e - every)
     if not forced:
         e = next_change(meta, tail, window, lo, hi)
-    while e <= upto:
+    while e <= upto and e < 9223372036854775807:
         lo = find(meta, lo, tail, e - size)
         hi = find(meta, max(lo, hi), tail, e)
         if n == len(out):

@@ -69,6 +69,14 @@ class Objects:
         """Move objects to other places, all at once."""
         self.array[target] = self.array[source]
 
+    def take(self, places: Array) -> tuple[Array, ...]:
+        """Return the objects at some places."""
+        return (self.array[places],)
+
+    def put(self, places: Array, parts: tuple[Array, ...]) -> None:
+        """Put objects at some places."""
+        (self.array[places],) = parts
+
 
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
@@ -106,7 +114,7 @@ class KeptRows:
             if column is not None and part is not None:
                 column.put(places, part)
         if self.extra is not None and self._extra_name is not None:
-            self.extra.array[places] = rows.extra[self._extra_name]
+            self.extra.put(places, (rows.extra[self._extra_name],))
         return keys, cut
 
     def places(self, keys: Array, times: Array) -> Array:

@@ -5,6 +5,7 @@ aggregates hold (partials, values) are columns beside it that move when items mo
 O(items it adds), amortised: a run that is full moves, and its room doubles.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,12 @@ class Beside(Protocol):
 
     def move(self, source: Array, target: Array) -> None:
         """Move what is at each source to its target, all at once."""
+
+    def take(self, places: Array) -> tuple[Array, ...]:
+        """Return what is at some places."""
+
+    def put(self, places: Array, parts: tuple[Array, ...]) -> None:
+        """Put that at some places."""
 
 
 class Runs:
@@ -56,10 +63,6 @@ class Runs:
         """Keep columns beside the items from now on."""
         columns.resize(self.places)
         self._beside.append(columns)
-
-    def leave(self, columns: Beside) -> None:
-        """Keep the columns no longer."""
-        self._beside.remove(columns)
 
     def grow_keys(self, keys: int) -> None:
         """Make space for more keys; each begins with an empty run."""
@@ -107,6 +110,23 @@ class Runs:
         self._base, self._top = base, int(self._room.sum())
         self.head = base.copy()
         self.moved[:] = True
+
+    def undo(self, keys: Array) -> Callable[[], None]:
+        """Return a function that gives some keys the items that they have now."""
+        held = np.stack([self.head, self.head, self.length], 1)[keys]
+        places = _spread(held)[0]
+        meta = self.meta[places]
+        beside = [columns.take(places) for columns in self._beside]
+
+        def restore() -> None:
+            self.length[keys] = held[:, 2]
+            target = _spread(np.stack([self.head[keys], self.head[keys], held[:, 2]], 1))[0]
+            self.meta[target] = meta
+            for columns, parts in zip(self._beside, beside, strict=True):
+                columns.put(target, parts)
+            self.moved[keys] = True
+
+        return restore
 
     def drop_front(self, keys: Array, items: Array) -> None:
         """Forget the first items of each key."""

@@ -3,6 +3,7 @@
 Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +63,21 @@ class SessionLane(Lane):
         arguments = (rows.keys, rows.times, self.gap, np.full(self.keys, -1), group, found)
         count = compiled_loops().group_sessions(*arguments)
         return self.fold(rows, None if count == 1 else group, found[:count])
+
+    def undo(self, keys: Array) -> Callable[[], None]:
+        restore, gone = super().undo(keys), len(self._gone)
+
+        def also() -> None:
+            restore()
+            del self._gone[gone:]
+
+        return also
+
+    def alive(self) -> Array:
+        alive = super().alive()
+        for gone in self._gone:
+            alive[gone[:, 0]] = True
+        return alive
 
     def commit(self, prepared: Prepared) -> None:
         """Put the groups into the sessions they touch."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from muntin.windows.durations import microseconds
 from muntin.windows.periodic import _length, _origin
 from muntin.windows.window import FORWARD_CONTEXT_AWARE, ContextAwareWindow, Window
 
@@ -17,10 +16,7 @@ class Session(Window):
     gap: int
 
     def __init__(self, gap: Any) -> None:
-        length = microseconds(gap)
-        if length <= 0:
-            raise ValueError(f"a session's gap must be above zero, got {gap!r}")
-        object.__setattr__(self, "gap", length)
+        object.__setattr__(self, "gap", _length("gap", gap, "time"))
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

@@ -8,6 +8,7 @@ from muntin.windows.durations import is_duration, microseconds
 from muntin.windows.window import ContextFreeWindow
 
 MEASURES = ("time", "count")
+LONGEST = 2**60
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +137,8 @@ def _length(name: str, value: Any, measure: str) -> int:
     length = microseconds(value) if measure == "time" else _whole(name, value, measure)
     if length <= 0:
         raise ValueError(f"a window's {name} must be above zero, got {value!r}")
+    if length > LONGEST:
+        raise ValueError(f"a window's {name} may be 2**60 at most, got {value!r}")
     return length
 
 

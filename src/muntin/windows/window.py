@@ -57,7 +57,7 @@ class ContextFreeWindow(Window):
         """Return the windows with after < end <= upto as (start, end), in the order of their ends."""
 
     def describe(self) -> str:
-        return type(self).__name__
+        return own_name(self)
 
 
 class ContextAwareWindow(Window):
@@ -80,7 +80,7 @@ class ContextAwareWindow(Window):
     ...         context["sum"] += row[self.column]
     ...         return full
     >>> UntilSum("litres", 100).describe()
-    'UntilSum'
+    "UntilSum(column='litres', limit=100)"
     """
 
     context: ClassVar[str] = FORWARD_CONTEXT_FREE
@@ -97,4 +97,10 @@ class ContextAwareWindow(Window):
         """
 
     def describe(self) -> str:
-        return type(self).__name__
+        return own_name(self)
+
+
+def own_name(window: Window) -> str:
+    """Return the name of a user's own window with what it was made with."""
+    made_with = ", ".join(f"{name}={value!r}" for name, value in vars(window).items())
+    return f"{type(window).__name__}({made_with})" if made_with else type(window).__name__
