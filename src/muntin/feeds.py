@@ -76,14 +76,30 @@ class Feed:
 
     def _numbers(self, i: int, column: Column) -> Array:
         assert self.kernels.columns is not None
-        wanted = self.kernels.columns[i]
+        wanted, came_as = self.kernels.columns[i], self.types[i].came_as
+        if (
+            column.dtype != came_as
+            and {column.dtype.kind, came_as.kind} & set("mMb")
+            and _has_values(column)
+        ):
+            return self._same_unit(i, column)
         if column.values.dtype == wanted:
             return owned(column.values)
         if not _has_values(column):
             return np.zeros(len(column.values), wanted)
-        if not column.is_numeric or not np.can_cast(column.values.dtype, wanted):
+        if column.is_numeric and np.can_cast(column.values.dtype, wanted):
+            return column.values.astype(wanted)
+        there = column.values if column.valid is None else column.values[column.valid]
+        if column.values.dtype.kind != "f" or not (np.floor(there) == there).all():
             raise TypeError(self._changed(i, column))
-        return column.values.astype(wanted)
+        return np.where(np.isfinite(column.values), column.values, 0).astype(wanted)
+
+    def _same_unit(self, i: int, column: Column) -> Array:
+        """Return moments or durations in the unit they had in earlier batches."""
+        came_as = self.types[i].came_as
+        if column.dtype.kind != came_as.kind or came_as.kind == "b":
+            raise TypeError(self._changed(i, column))
+        return column.values.view(column.dtype).astype(came_as).view(np.int64)
 
     def _changed(self, i: int, column: Column) -> str:
         return (
@@ -143,6 +159,10 @@ class Feed:
         names = self.aggregate.results
         if names:
             items = [None if v is None else dict(zip(names, v, strict=True)) for v in items]
+        if self.aggregate.name.startswith("top_k"):
+            items = [
+                [dict(zip(("value", "count"), pair, strict=True)) for pair in v] for v in items
+            ]
         try:
             return pa.array(items, from_pandas=False)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

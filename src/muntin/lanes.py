@@ -22,7 +22,7 @@ from muntin.slicing.buckets import BucketLane
 from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import PLAIN, REFOLDED, TIMED, GridLane
 from muntin.slicing.loops import ALWAYS
-from muntin.slicing.measures import CountLane, DeltaLane, RankLane
+from muntin.slicing.measures import CountLane, DeltaLane, MeasuredLane, RankLane
 from muntin.slicing.partials import Partials
 from muntin.slicing.sessions import SessionLane
 
@@ -55,7 +55,12 @@ def add_window(
         made.begins = ALWAYS if latest == ALWAYS else latest + made.gap + 1
     elif isinstance(made, ContextLane):
         made.whole_only = latest > ALWAYS
-    elif isinstance(made, GridLane) and kind == TIME and latest > ALWAYS:
+    elif isinstance(made, MeasuredLane) and latest > ALWAYS:
+        raise ValueError(
+            f"window {name!r} is measured in {window.measure!r}, and rows that came before it was added "
+            "were not measured: give such a window with the query"
+        )
+    elif latest > ALWAYS:
         made.begin(latest)
     if watermark > ALWAYS and not plan.query.ordered:
         made.advance(np.array([watermark]))

@@ -1,6 +1,5 @@
 """The embedded operator: batches of rows in, results out."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,16 +12,16 @@ from muntin.aggregates.encoding import DAMAGE
 from muntin.feeds import ColumnType, Feed, owned
 from muntin.frames.batches import Batch, column_names, read_batch
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
+from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity, refuse_other
 from muntin.slicing.contexts import ROW
-from muntin.slicing.grid import end_of_last
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
-from muntin.slicing.loops import ALWAYS, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
 from muntin.slicing.rows import Rows
-from muntin.tables import measured_in_time, time_type, write_table
-from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
+from muntin.tables import time_type, write_table
+from muntin.windows import Window
 
 MANY_KEYS = 4096
 """From this many keys on, those that are idle are looked for."""
@@ -41,24 +40,6 @@ class Counters:
     rows_kept: int = 0
     keys: int = 0
     state_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a query needs of its rows besides times and keys, and whether its results are in time."""
-
-    columns: tuple[str, ...]
-    measures: dict[str, str]
-    whole_rows: bool
-    times: bool
-
-    @classmethod
-    def of(cls, query: Query) -> "Needs":
-        """Look through a query's windows."""
-        windows = query.windows.items()
-        measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
-        whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
-        return cls(query.columns, measures, whole_rows, measured_in_time(query))
 
 
 class Operator:
@@ -82,12 +63,13 @@ class Operator:
         self._feeds: list[Feed] = []
         self._lanes: list[AnyLane] = []
         self._time_type: pa.DataType = pa.null()
-        self._clock = np.zeros(0, np.int64)
+        self._last = np.zeros(0, np.int64)
         self._latest = ALWAYS
         self._counters = Counters()
         self._needs = Needs.of(query)
         self._nothing: pa.Table | None = None
         self._look_again = MANY_KEYS
+        self._results: dict[str, pa.DataType] = {}
 
     # Rows come in
 
@@ -103,17 +85,15 @@ class Operator:
         feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
         extra = self._extra(batch)
-        keys = self._keys.number(batch.keys, batch.rows)
-        if not self._feeds:
-            self._begin(feeds)
-        if feeds is not self._feeds:
-            self._retype(feeds)
-        self._grow()
-        rows = Rows(keys, owned(batch.times), inputs, extra)
-        if self.query.ordered:
-            self._check_order(rows)
-        admitted = [lane.admit(rows) for lane in self._lanes]
         with ExitStack() as undone:
+            if not self._feeds:
+                undone.callback(self._begin_anew)
+            keys = self._keys.number(batch.keys, batch.rows)
+            self._adopt(feeds)
+            rows = Rows(keys, owned(batch.times), inputs, extra)
+            if self.query.ordered:
+                self._check_order(rows)
+            admitted = [lane.admit(rows) for lane in self._lanes]
             for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
                 if prepared is not None:
                     if self._interprets:
@@ -125,8 +105,8 @@ class Operator:
         self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
         if not self.query.ordered:
             return self._empty()
-        np.maximum.at(self._clock, keys, batch.times)
-        return self._table([lane.advance(self._clock) for lane in self._lanes])
+        np.maximum.at(self._last, keys, batch.times)
+        return self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
 
     @property
     def _interprets(self) -> bool:
@@ -168,7 +148,10 @@ class Operator:
         return batch
 
     def _extra(self, batch: Batch) -> dict[str, Array]:
-        """Return what windows need of the rows besides their times."""
+        """Return what windows need of the rows besides their times, which must not be too far off."""
+        if int(batch.times.max()) > FAR or int(batch.times.min()) < -FAR:
+            bad = int(np.argmax(np.abs(batch.times.astype(np.float64))))
+            raise ValueError(f"row {bad} has time {int(batch.times[bad])}, which is beyond 2**61")
         extra: dict[str, Array] = {}
         for measure, window in self._needs.measures.items():
             column = batch.columns[measure]
@@ -192,6 +175,18 @@ class Operator:
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
 
+    def _begin_anew(self) -> None:
+        """Forget a first batch that was refused."""
+        self._keys, self._feeds, self._lanes = KeyTable(self.query.keys), [], []
+
+    def _adopt(self, feeds: list[Feed]) -> None:
+        """Make the lanes for a first batch, or let them work on types that are known only now."""
+        if not self._feeds:
+            self._begin(feeds)
+        if feeds is not self._feeds:
+            self._retype(feeds)
+        self._grow()
+
     def _begin(self, feeds: list[Feed]) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
         self._feeds = feeds
@@ -208,11 +203,11 @@ class Operator:
             if keys > lane.keys:
                 lane.grow_keys(keys, start)
         size = max((_space(lane) for lane in self._lanes), default=0)
-        self._clock = longer(self._clock, size, start)
+        self._last = longer(self._last, size, ALWAYS)
 
     def _check_order(self, rows: Rows) -> None:
         """Refuse a row that is earlier than its key's last one."""
-        bad = int(compiled_loops().first_fall(rows.keys, rows.times, self._clock.copy()))
+        bad = int(compiled_loops().first_fall(rows.keys, rows.times, self._last.copy()))
         if bad < 0:
             return
         number = int(rows.keys[bad])
@@ -244,13 +239,24 @@ class Operator:
         time = self._time_of(watermark)
         if time is None or (self.watermark is not None and time <= self.watermark):
             return self._table([])
-        self.watermark = time
-        if self.query.ordered:
-            np.maximum(self._clock, time, out=self._clock)
-        upto = self._clock if self.query.ordered else np.array([time])
-        table = self._table([lane.advance(upto) for lane in self._lanes])
+        with ExitStack() as undone:
+            undone.callback(setattr, self, "watermark", self.watermark)
+            if self._interprets:
+                for lane in self._lanes:
+                    undone.callback(lane.hold())
+            self.watermark = time
+            table = self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
+            undone.pop_all()  # nothing has raised
         self._forget_idle()
         return table
+
+    def _upto(self, lane: AnyLane, watermark: int | None = None) -> Array:
+        """Return the watermark of all keys, or in an ordered stream that of each."""
+        time = self.watermark if watermark is None else watermark
+        time = ALWAYS if time is None else time
+        return (
+            np.maximum(self._last[: _space(lane)], time) if self.query.ordered else np.array([time])
+        )
 
     def _forget_idle(self) -> None:
         """Forget keys of which nothing is left, when they are most of those there are."""
@@ -258,21 +264,22 @@ class Operator:
         if keys < self._look_again:
             return
         alive = np.logical_or.reduce([lane.alive() for lane in self._lanes])
+        if self.query.ordered and self.watermark is not None:
+            alive |= self._last[:keys] > self.watermark
         self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
         if 2 * np.count_nonzero(alive) > keys:
             return
         self._keys.keep(alive)
         for lane in self._lanes:
             lane.keep_keys(alive)
-        space = np.append(alive, np.zeros(len(self._clock) - keys, np.bool_))
-        self._clock = self._clock[space]
+        self._last = self._last[:keys][alive]
         self._grow()
 
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
             return None if self._latest == ALWAYS else self._latest - self.query.delay
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return int(watermark)
+            return max(-FAR, min(int(watermark), FAR))
         try:
             return int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -280,17 +287,14 @@ class Operator:
 
     def finish(self, data: Any) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
-        tables = [self.process(data)]
-        if self._lanes and self._latest > ALWAYS:
-            ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
-            uptos = [
-                np.maximum(self._clock, e) if self.query.ordered else np.array([e]) for e in ends
-            ]
-            tables.append(
-                self._table([lane.advance(u) for lane, u in zip(self._lanes, uptos, strict=True)])
-            )
-            self.watermark = max(ends)
-        return pa.concat_tables(tables)
+        first = self.process(data)
+        if not self._lanes:
+            return first
+        ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
+        pairs = zip(self._lanes, ends, strict=True)
+        last = self._table([lane.advance(self._upto(lane, end)) for lane, end in pairs])
+        self.watermark = max(ends)
+        return pa.concat_tables([first, last]) if first.num_rows else last
 
     # Windows come and go
 
@@ -303,12 +307,13 @@ class Operator:
             raise ValueError(
                 f"there is a window {name!r} already: remove it, or choose another name"
             )
-        self._redefine({**self.query.windows, name: window})
+        query = replace(self.query, windows={**self.query.windows, name: window})
         if self._feeds:
             watermark = ALWAYS if self.watermark is None else self.watermark
-            seen = max(self._latest, watermark)
-            add_window(self.plan, self._lanes, name, self._feeds, watermark, seen)
+            seen, plan = max(self._latest, watermark), query.plan(self.plan.kind)
+            add_window(plan, self._lanes, name, self._feeds, watermark, seen)
             self._grow()
+        self._redefine(query)
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
@@ -316,14 +321,16 @@ class Operator:
             raise KeyError(
                 f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
             )
-        self._redefine({n: w for n, w in self.query.windows.items() if n != name})
+        left = {n: w for n, w in self.query.windows.items() if n != name}
+        self._redefine(replace(self.query, windows=left))
         if self._feeds:
             remove_window(self._lanes, name, self._latest)
 
-    def _redefine(self, windows: dict[str, Window]) -> None:
-        self.query = replace(self.query, windows=windows)
-        self.plan = self.query.plan(self.plan.kind)
-        self._needs = Needs.of(self.query)
+    def _redefine(self, query: Query) -> None:
+        self.query = query
+        self.plan = query.plan(self.plan.kind)
+        self._needs = Needs.of(query)
+        self._nothing = None
 
     # Results go out
 
@@ -338,7 +345,10 @@ class Operator:
         named = [(names, report) for names, report in named if len(report.windows)]
         self._counters.windows_reported += sum(len(report.windows) for _, report in named)
         times = self._time_type if self._needs.times else pa.int64()
-        return write_table(self.query, self._keys, self._feeds, times, named)
+        table = write_table(self.query, self._keys, self._feeds, times, self._results, named)
+        if table.num_rows:
+            self._results = {name: table.schema.field(name).type for name in self.query.aggregates}
+        return table
 
     # State is saved
 
@@ -357,7 +367,7 @@ class Operator:
                 "time_type": str(self._time_type),
                 "types": {n: (t.came_as.str, numbers[n], t.is_known) for n, t in types.items()},
                 "keys": self._keys.plain(),
-                "clock": self._clock[: len(self._keys)],
+                "last": self._last[: len(self._keys)],
                 "counters": asdict(self._counters),
                 "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self._lanes],
             }
@@ -399,7 +409,7 @@ class Operator:
             self._lanes.append(build_lane(self.plan, lane, self._feeds))
             self._lanes[-1].load(saved)
         self._grow()
-        self._clock[: len(self._keys)] = state["clock"]
+        self._last[: len(self._keys)] = state["last"]
 
     @property
     def counters(self) -> Counters:
@@ -414,18 +424,3 @@ class Operator:
 
 def _space(lane: AnyLane) -> int:
     return lane.slices.keys if isinstance(lane, Lane) else lane.kept.runs.keys
-
-
-def last_end(windows: Iterable[Window], latest: int) -> int:
-    """Return a watermark by which every window that the data fill is complete."""
-    return max(_last_end(window, latest) for window in windows)
-
-
-def _last_end(window: Window, latest: int) -> int:
-    if isinstance(window, LastN):
-        return window.first_end(latest)
-    if isinstance(window, Session):
-        return latest + window.gap + 1
-    if isinstance(window, ContextFreeWindow) and window.measure == "time":
-        return max(latest + 1, end_of_last(window, latest))
-    return latest + 1

@@ -11,14 +11,8 @@ from muntin.query import Query
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together
 from muntin.slicing.loops import Array
-from muntin.windows import LastN
 
 KINDS = pa.array(["result", "update", "retract", "empty"])
-
-
-def measured_in_time(query: Query) -> bool:
-    """Whether start and end are times in all windows; a number of rows or a column's value is not."""
-    return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
 
 
 def time_type(name: str) -> pa.DataType:
@@ -36,9 +30,13 @@ def write_table(
     keys: KeyTable,
     feeds: list[Feed],
     times: pa.DataType,
+    types: dict[str, pa.DataType],
     reports: list[tuple[list[str], Report]],
 ) -> pa.Table:
-    """Return the keys, window, start, end, kind and a column per aggregate."""
+    """Return the keys, window, start, end, kind and a column per aggregate.
+
+    `types` are the types that results had before: they stay, unless values need a wider one.
+    """
     names = _names(tuple(name for window_names, _ in reports for name in window_names))
     lines = [report.windows for _, report in reports]
     windows = together(lines) if lines else np.zeros((0, 7), np.int64)
@@ -46,13 +44,13 @@ def write_table(
     shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
     time_type = pa.int64() if pa.types.is_null(times) else times
     columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
-    columns["window"] = names.take(pa.array(windows[:, WINDOW] + shifts))
+    columns["window"] = _chosen(names, windows[:, WINDOW] + shifts)
     columns["start"] = pa.array(_column(windows, START)).cast(time_type)
     columns["end"] = pa.array(_column(windows, END)).cast(time_type)
-    columns["kind"] = KINDS.take(pa.array(windows[:, KIND]))
+    columns["kind"] = _chosen(KINDS, windows[:, KIND])
     valued = together([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
     for i, name in enumerate(query.aggregates):
-        columns[name] = _results(feeds, i, reports, valued)
+        columns[name] = _as_before(_results(feeds, i, reports, valued), types.get(name))
     return pa.table(columns)
 
 
@@ -61,8 +59,25 @@ def _names(names: tuple[str, ...]) -> pa.Array:
     return pa.array(names, pa.string())
 
 
+def _chosen(names: pa.Array, which: Array) -> pa.Array:
+    """Return a name for each number; mostly it is the same for all."""
+    if len(which) and int(which.min()) == int(which.max()):
+        return pa.repeat(names[int(which[0])], len(which))
+    return names.take(pa.array(which))
+
+
 def _column(windows: Array, which: int) -> Array:
     return np.ascontiguousarray(windows[:, which])
+
+
+def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
+    """Return results in the type that they had before, if they fit it."""
+    if before is None or array.type == before:
+        return array
+    try:
+        return array.cast(before)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return array
 
 
 def _results(

@@ -51,7 +51,8 @@ class Aggregate:
     of the one column, or the tuple of several. `encode` and `decode` turn a partial into plain data
     (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither. `kernel` is
     the compilable form of a built-in aggregate, `rank` the share of values below an order statistic
-    and whether it lies between two values, `results` the names of a result's parts, if it has several.
+    and whether it lies between two values, `results` the names of a result's parts, if it has several,
+    `gather` the partial of many values at once, where that is cheaper than to combine them.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -79,6 +80,7 @@ class Aggregate:
     kernel: Kernel | None = None
     rank: tuple[Fraction, bool] | None = None
     results: tuple[str, ...] = ()
+    gather: Callable[[list[Any]], Partial] | None = None
 
     def __post_init__(self) -> None:
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):

@@ -7,6 +7,7 @@ exact inverse.
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import accumulate
@@ -70,11 +71,19 @@ def _ranked(
         holistic=True,
         columns=named(column),
         rank=rank,
+        gather=_runs,
     )
 
 
 def _run(value: Any) -> Runs:
     return ((value,), (1,), 0) if value == value else ((), (), 1)
+
+
+def _runs(values: list[Any]) -> Runs:
+    numbers = [value for value in values if value == value]
+    counts = Counter(numbers)
+    ordered = sorted(counts)
+    return (tuple(ordered), tuple([counts[v] for v in ordered]), len(values) - len(numbers))
 
 
 def _merge(a: Runs, b: Runs) -> Runs:

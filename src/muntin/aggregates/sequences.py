@@ -60,6 +60,7 @@ def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
         holistic=True,
         nulls=nulls,
         columns=named(column),
+        gather=tuple,
     )
 
 

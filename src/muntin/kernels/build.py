@@ -63,6 +63,7 @@ ENTRIES = (
     "cut_rows",
     "group_rows",
     "place_groups",
+    "join_slices",
     "report_grid",
     "stale_slices",
     "last_before",

@@ -6,6 +6,7 @@ window the last, and while late rows may still change it, all of it. A late row 
 results where a change is new, and retractions where there is none any more.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,14 @@ class Changes:
                 tuple(np.append(h, n) for h, n in zip(held, kernels.outputs(more), strict=True))
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
+
+    def copied(self) -> "Changes":
+        """Return the same, which goes its own way from now on."""
+        other = copy(self)
+        other._known = self._known.copy()
+        other._last = [tuple(array.copy() for array in held) for held in self._last]
+        other._log = {slot: list(held) for slot, held in self._log.items()}
+        return other
 
     def select(self, windows: list[int]) -> None:
         """Go on with some of the windows, which are numbered anew."""

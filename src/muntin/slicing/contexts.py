@@ -121,6 +121,28 @@ class ContextLane:
 
         return also
 
+    def hold(self) -> Callable[[], None]:
+        """Return a function that undoes a report that could not be written."""
+        restore = self.kept.runs.hold()
+        held = (self._time, self._first_rank.copy(), dict(self._fresh), dict(self._due))
+        books = [
+            {k: (list(b.edges), dict(b.reported), b.settled) for k, b in of_window.items()}
+            for of_window in self._books
+        ]
+
+        def also() -> None:
+            restore()
+            self._time, self._first_rank, self._fresh, self._due = held
+            self._books = [
+                {
+                    k: Book(edges, reported, None, NEVER, settled)
+                    for k, (edges, reported, settled) in b.items()
+                }
+                for b in books
+            ]
+
+        return also
+
     def alive(self) -> Array:
         """Return which keys have anything that must be kept: all, for a key's first row is its edge."""
         return np.ones(self.keys, np.bool_)
@@ -330,8 +352,8 @@ def _ticks(first: int, last: int, every: int) -> Array:
     count = (last - first) // every + 1
     if count > MOST_TICKS:
         raise ValueError(
-            f"the last rows would be reported {count} times up to {last}: advance the watermark in steps, "
-            "or ask for emit='changes'"
+            f"the last rows would be reported {count} times up to {last}: advance the watermark in "
+            "steps, or ask for emit='changes'"
         )
     return first + every * np.arange(max(count, 0))
 

@@ -88,6 +88,8 @@ class Edges:
 
     def had(self, values: Array) -> Array:
         """Whether the measure was cut at these values before the last turn, or is only cut since."""
+        if not self._past:
+            return np.ones(len(values), np.bool_)
         *earlier, last = self._past
         starts = _through(earlier, values, last.floor(values))
         had: Array = (values > last.upto) | (starts == values)
@@ -121,7 +123,9 @@ class Edges:
             known = _floor(self._listed_edges(lo, hi), measure)
             return np.maximum(self._lattice.floor(measure), known)
         starts = np.empty(len(measure), np.int64)
-        compiled_loops().slice_starts(measure, self.between(lo, hi), starts)
+        edges = self.between(lo, hi)
+        guide = np.empty(min(2 * len(edges), FEW_EDGES), np.int64)
+        compiled_loops().slice_starts(measure, edges, guide, starts)
         return starts
 
     def cuts(self, measure: Array) -> tuple[Array, Array]:

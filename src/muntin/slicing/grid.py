@@ -4,7 +4,7 @@ The measure may be time, an advancing column, or in ordered streams the number o
 windows together cut it into slices; a slice exists where a key has rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from muntin.slicing.lane import (
     Lane,
     Prepared,
     Report,
+    in_turn,
     lines,
     longer,
     one_group,
@@ -59,6 +60,8 @@ class GridLane(Lane):
     ) -> None:
         super().__init__([], partials, width, width == REFOLDED)
         self.lateness = lateness
+        self._in_order = per_key and not every_row and not changes and width == PLAIN
+        self._came: list[Array] = []
         self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
         self._define(windows)
         self._changed = Changes(len(self._periods), partials, remembers) if changes else None
@@ -80,6 +83,9 @@ class GridLane(Lane):
         self._listed = list(enumerate(listed.values(), len(periodic)))
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
         self._surely = max(covering) if covering else None
+        starts = {(w.every, w.origin % w.every) for w in periodic.values()}
+        ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
+        self._joins = self._in_order and not listed and not ends <= starts
 
     @property
     def shares(self) -> bool:
@@ -116,6 +122,16 @@ class GridLane(Lane):
         super().keep_keys(alive)
         if self._changed is not None:
             self._changed.keep_keys(alive)
+
+    def hold(self) -> Callable[[], None]:
+        restore = super().hold()
+        changed = None if self._changed is None else self._changed.copied()
+
+        def also() -> None:
+            restore()
+            self._changed = changed
+
+        return also
 
     def _touched(self) -> list[Array]:
         return [*super()._touched(), self._dirty]
@@ -197,9 +213,12 @@ class GridLane(Lane):
         keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
         log = np.empty((2 * len(found), 3), np.int64)
         state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
-        steps = compiled_loops().place_groups(found, len(found), *state, self._periods, log)
+        order = in_turn(found)
+        steps = compiled_loops().place_groups(found, order, *state, self._periods, log)
         if self._listed:
             self.due[keys] = ALWAYS
+        if self._joins:
+            self._came.append(keys)
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept)
@@ -232,7 +251,26 @@ class GridLane(Lane):
         windows = self._due(upto, less(self._after, self.lateness), less(upto, self.lateness))
         report = self.changes(self.answer(windows), less(upto, self.lateness))
         self.drop_kept()
+        if self._joins:
+            self._join()
         return report
+
+    def _join(self) -> None:
+        """Join slices that are parted where windows ended only: in order, no row will come there.
+
+        EDBT 2019, section 5.3: in an in-order stream slices need to start only where windows start.
+        """
+        keys = np.unique(np.concatenate([*self._came, np.zeros(0, np.int64)]))
+        self._came = []
+        space = max(64, 2 * int(self.slices.length[keys].max(initial=0)))
+        log, first = np.empty((space, 3), np.int64), 0
+        state = (self.slices.meta, self.slices.head, self.slices.length)
+        while first < len(keys):
+            arguments = (keys, *state, self._periods, first, log)
+            first, steps = compiled_loops().join_slices(*arguments)
+            for column in self.partials:
+                column.replay(log, steps, column.kernels.buffer(0))
+        self.slices.moved[keys] = True
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         super().retype(i, kernels)
@@ -286,8 +324,9 @@ class GridLane(Lane):
             self._lost = max(self._lost, int(keep.max()))
         self._after = upto
         windows = together(gathered) if gathered else lines(0)
+        windows = self._whole(windows) if self._added else windows
         self._edges.forget(int(keep.min(initial=NEVER)))
-        return self._whole(windows) if self._added else windows
+        return windows
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:

@@ -17,8 +17,19 @@ def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
     return (after - shift) // every * every + every + shift
 
 
-def slice_starts(measure: Any, edges: Any, out: Any) -> None:
-    """Find the edge at or before each row; the next edge is one comparison away."""
+def slice_starts(measure: Any, edges: Any, guide: Any, out: Any) -> None:
+    """Find the edge at or before each row; the next edge is one comparison away.
+
+    For rows that jump, guide[i] is filled with the last edge at or before the i-th even step.
+    """
+    steps = len(guide) - 1
+    span = edges[len(edges) - 2] - edges[0] + 1
+    per_unit = float(steps) / float(span)
+    g = 0
+    for i in range(steps + 1):
+        while g < len(edges) - 2 and float(edges[g + 1] - edges[0]) * per_unit <= float(i):
+            g += 1
+        guide[i] = g
     j = 0
     last = len(edges) - 2
     lo = edges[0]
@@ -29,15 +40,11 @@ def slice_starts(measure: Any, edges: Any, out: Any) -> None:
             if t >= hi and j < last and t < edges[j + 2]:
                 j += 1
             else:
-                a = 0
-                b = last
-                while a < b:
-                    middle = (a + b + 1) // 2
-                    if edges[middle] <= t:
-                        a = middle
-                    else:
-                        b = middle - 1
-                j = a
+                j = guide[min(int(float(t - edges[0]) * per_unit), steps)]
+                while j < last and edges[j + 1] <= t:
+                    j += 1
+                while edges[j] > t:
+                    j -= 1
             lo = edges[j]
             hi = edges[j + 1]
         out[i] = lo
@@ -122,7 +129,7 @@ def next_due(windows: Any, start: Any) -> Any:
 
 def place_groups(
     found: Any,
-    count: Any,
+    order: Any,
     meta: Any,
     head: Any,
     length: Any,
@@ -131,10 +138,14 @@ def place_groups(
     windows: Any,
     log: Any,
 ) -> Any:
-    """Put each group into its slice, or a new one, and write down what was done."""
+    """Put each group into its slice, or a new one, and write down what was done.
+
+    Groups are taken in the given order, or as they are if there is none.
+    """
     n = 0
     timed = meta.shape[1] > 3
-    for g in range(count):
+    for i in range(len(found)):
+        g = order[i] if len(order) > 0 else i
         k = found[g, 0]
         s = found[g, 1]
         h = head[k]
@@ -160,9 +171,9 @@ def place_groups(
                 log[n, 1] = p
                 log[n, 2] = tail
                 n += 1
-                for i in range(tail, p, -1):
+                for q in range(tail, p, -1):
                     for c in range(meta.shape[1]):
-                        meta[i, c] = meta[i - 1, c]
+                        meta[q, c] = meta[q - 1, c]
             length[k] += 1
             due[k] = min(due[k], next_due(windows, s))
             log[n, 0] = 0
@@ -231,3 +242,48 @@ def first_fall(keys: Any, times: Any, last: Any) -> Any:
             return i
         last[k] = times[i]
     return -1
+
+
+def starts_between(windows: Any, a: Any, b: Any) -> Any:
+    """Whether a window starts in (a, b]."""
+    found = False
+    for d in range(len(windows)):
+        every = windows[d, 1]
+        origin = windows[d, 2]
+        found = found or (a - origin) // every != (b - origin) // every
+    return found
+
+
+def join_slices(
+    keys: Any, meta: Any, head: Any, length: Any, windows: Any, first: Any, log: Any
+) -> Any:
+    """Join neighbouring slices between which no window starts, and write down what was done.
+
+    Returns (the key to go on with, steps); a key for which the log is too short is not begun.
+    """
+    n = 0
+    for j in range(first, len(keys)):
+        k = keys[j]
+        p = head[k]
+        tail = p + length[k]
+        if n + 2 * length[k] > len(log):
+            return j, n
+        while p + 1 < tail:
+            if starts_between(windows, meta[p, 0], meta[p + 1, 0]):
+                p += 1
+                continue
+            log[n, 0] = 3
+            log[n, 1] = p
+            log[n, 2] = p + 1
+            log[n + 1, 0] = 5
+            log[n + 1, 1] = p + 1
+            log[n + 1, 2] = tail
+            n += 2
+            meta[p, 1] += meta[p + 1, 1]
+            meta[p, 2] += meta[p + 1, 2]
+            tail -= 1
+            for q in range(p + 1, tail):
+                for c in range(meta.shape[1]):
+                    meta[q, c] = meta[q + 1, c]
+        length[k] = tail - head[k]
+    return len(keys), n

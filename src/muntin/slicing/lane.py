@@ -20,6 +20,7 @@ from muntin.slicing.runs import Runs
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 KEY, WINDOW, START, END, LO, HI, KIND = range(7)
 GROUP_FIELDS = 7
+MANY_GROUPS = 256
 STALE = 5
 
 
@@ -183,6 +184,21 @@ class Lane:
 
         return restore
 
+    def hold(self) -> Callable[[], None]:
+        """Return a function that undoes a report that could not be written."""
+        runs = [self.slices] if self.kept is None else [self.slices, self.kept.runs]
+        restores = [run.hold() for run in runs]
+        held = {name: getattr(self, name).copy() for name in ("due", *self.PER_KEY)}
+        held["_stale"] = list(self._stale)
+
+        def restore() -> None:
+            for again in restores:
+                again()
+            for name, value in held.items():
+                setattr(self, name, value)
+
+        return restore
+
     def _touched(self) -> list[Array]:
         """Return the arrays by key that a commit changes."""
         return [self.due]
@@ -262,6 +278,16 @@ class Lane:
         """The memory of slices, partials and kept rows; of objects, that of their references."""
         held = sum(column.bytes for column in self.partials) + self.slices.meta.nbytes
         return held + (0 if self.kept is None else self.kept.bytes)
+
+
+def in_turn(found: Array) -> Array:
+    """Return the groups' order by key and time, if many of them are not in it; else nothing.
+
+    Slices that come in order are put at the end of their run; others move those behind them.
+    """
+    if np.count_nonzero(np.diff(found[:, 1]) < 0) * 8 < len(found) or len(found) < MANY_GROUPS:
+        return np.zeros(0, np.int64)
+    return np.lexsort((found[:, 1], found[:, 0]))
 
 
 def lines(count: int) -> Array:

@@ -53,6 +53,8 @@ class Partials:
         self, inputs: tuple[Array, ...], group: Array | None, first: Array
     ) -> tuple[Array, ...]:
         """Return the partial of each group of rows; without `group` they lie group by group."""
+        if self.kernels.columns is None and self.aggregate.gather is not None:
+            return (self._gathered(inputs[0], group, first),)
         parts = self.kernels.buffer(len(first))
         module, zero = self.kernels.module, self.kernels.unsigned(0)
         if group is None:
@@ -61,6 +63,22 @@ class Partials:
         else:
             module.fold_groups(inputs, group, first, parts)
         return parts
+
+    def _gathered(self, inputs: Array, group: Array | None, first: Array) -> Array:
+        """Return the partial of each group from all its values at once."""
+        gather, identity = self.aggregate.gather, self.aggregate.identity
+        assert gather is not None
+        if group is None:
+            ends = np.append(first[1:], len(inputs))
+        else:
+            inputs = inputs[np.argsort(group, kind="stable")]
+            ends = np.cumsum(np.bincount(group, minlength=len(first)))
+        partials, start = [], 0
+        for end in ends.tolist():
+            values = [x for x in inputs[start:end] if x is not None or self.aggregate.nulls]
+            partials.append(gather(values) if values else identity)
+            start = end
+        return np.fromiter(partials, object, len(partials))
 
     def lift(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the partial of each row."""

@@ -128,6 +128,18 @@ class Runs:
 
         return restore
 
+    def hold(self) -> Callable[[], None]:
+        """Return a function that undoes what becomes of the runs, if only their ends change."""
+        meta = self.meta[: self._top].copy()
+        arrays = {name: getattr(self, name).copy() for name in PER_KEY}
+
+        def restore() -> None:
+            self.meta[: len(meta)] = meta
+            for name, array in arrays.items():
+                setattr(self, name, array)
+
+        return restore
+
     def drop_front(self, keys: Array, items: Array) -> None:
         """Forget the first items of each key."""
         self.head[keys] += items

@@ -73,6 +73,15 @@ class SessionLane(Lane):
 
         return also
 
+    def hold(self) -> Callable[[], None]:
+        restore, gone = super().hold(), list(self._gone)
+
+        def also() -> None:
+            restore()
+            self._gone = gone
+
+        return also
+
     def alive(self) -> Array:
         alive = super().alive()
         for gone in self._gone:
