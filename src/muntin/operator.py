@@ -15,7 +15,7 @@ from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity, refuse_other
-from muntin.slicing.contexts import ROW
+from muntin.slicing.contexts import ROW, ContextLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
@@ -241,7 +241,7 @@ class Operator:
             return self._table([])
         with ExitStack() as undone:
             undone.callback(setattr, self, "watermark", self.watermark)
-            if self._interprets:
+            if self._interprets or any(isinstance(lane, ContextLane) for lane in self._lanes):
                 for lane in self._lanes:
                     undone.callback(lane.hold())
             self.watermark = time
