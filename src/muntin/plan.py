@@ -35,6 +35,7 @@ class LanePlan:
     rows: str
     store: str
     merge: str
+    state: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Plan:
                 f"  rows:   {'kept' if lane.keeps_rows else 'not kept'}: {lane.rows}",
                 f"  store:  {lane.store}",
                 f"  merge:  {lane.merge}",
+                f"  state:  {lane.state}",
             ]
         lines += ["", *(_aggregate_line(n, a) for n, a in self.query.aggregates.items())]
         return "\n".join(lines)
@@ -93,7 +95,13 @@ def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) ->
     """Return how a lane of some kind will serve its windows."""
     keeps, why = _keeps_rows(query, kind, lane)
     return LanePlan(
-        lane, windows, _slices(query, kind, lane), keeps, why, *_store(kind, lane, len(windows))
+        lane,
+        windows,
+        _slices(query, kind, lane),
+        keeps,
+        why,
+        *_store(kind, lane),
+        _state(query, kind, lane, windows),
     )
 
 
@@ -128,7 +136,30 @@ def _slices(query: Query, kind: str, lane: str) -> str:
     return f"cut {what} where windows {where}, for all windows together"
 
 
-def _store(kind: str, lane: str, windows: int) -> tuple[str, str]:
+def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> str:
+    """Say how much is held of a key."""
+    late = f" and {query.allowed} of lateness" if query.allowed else ""
+    if lane == SESSION:
+        return f"the sessions of the last two gaps{late}"
+    if lane == CONTEXT:
+        return f"the rows of open windows, or the last n,{late or ' no more'}"
+    if lane == COUNTS:
+        return f"the rows of the longest window{late}, and those the watermark has not passed"
+    if kind in ("tuple buffer", "aggregate tree"):
+        return f"the moments of the longest window{late}"
+    periodic = [w for w in windows.values() if isinstance(w, Periodic)]
+    reach = max((w.size for w in periodic), default=0) + (query.allowed if lane == TIME else 0)
+    overlap = sum(-(-w.size // w.every) for w in periodic)
+    cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
+    slices = sum(reach // every + 1 for every, _ in cuts)
+    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2)
+    return (
+        f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes with "
+        f"numbers; buckets would be {overlap}, each with all its rows' work"
+    )
+
+
+def _store(kind: str, lane: str) -> tuple[str, str]:
     """Return the store and how windows are merged of it."""
     if lane == SESSION:
         return kind if kind == "eager" else "lazy", "a session is one slice"
