@@ -154,8 +154,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     slices = sum(reach // every + 1 for every, _ in cuts)
     field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2)
     return (
-        f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes with "
-        f"numbers; buckets would be {overlap}, each with all its rows' work"
+        f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes "
+        f"with numbers; of buckets there would be {overlap}"
     )
 
 
@@ -169,14 +169,9 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane != CONTEXT:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
-    if windows < 8:
-        return (
-            "lazy",
-            "a scan with a boundary per kind of window: each slice is combined three times",
-        )
-    return (
-        "lazy",
-        f"range queries on a tree built at each report, because there are {windows} windows",
+    return "lazy", (
+        "by what costs fewer combines at each report: a scan with a boundary per kind of window (each "
+        "slice is combined three times), or a table of slices in which any window is one combine"
     )
 
 
@@ -184,7 +179,7 @@ def _aggregate_line(name: str, aggregate: Aggregate) -> str:
     facts = [
         "commutative" if aggregate.commutative else "not commutative",
         "with an inverse" if aggregate.invertible else "",
-        "holistic: a partial holds its different values" if aggregate.holistic else "",
+        "holistic: a partial grows with its values" if aggregate.holistic else "",
     ]
     return f"{name}: {aggregate.name}, {', '.join(fact for fact in facts if fact)}"
 

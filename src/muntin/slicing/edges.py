@@ -5,7 +5,7 @@ row is then one comparison away. Where a batch has few rows over a long stretch,
 computed from the windows' periods instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,16 +58,56 @@ class Lattice:
 
 
 @dataclass(frozen=True)
+class Known:
+    """Edges of windows that do not repeat, each with the first edge behind it, in order.
+
+    Such windows tell only their next edge. What lies between a known edge and the next is a slice; a row
+    elsewhere begins one where it is. That makes at most one slice per row more than is needed.
+    """
+
+    edges: Array
+    until: Array
+
+    @classmethod
+    def nothing(cls) -> "Known":
+        """Return no edges."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def floor(self, measure: Array) -> Array:
+        """Return where the slice of each value begins."""
+        if len(self.edges) == 0:
+            return measure
+        at = np.maximum(np.searchsorted(self.edges, measure, side="right") - 1, 0)
+        inside = (self.edges[at] <= measure) & (measure < self.until[at])
+        return np.where(inside, self.edges[at], measure)
+
+    def extended(self, windows: Sequence[ContextFreeWindow], values: Array) -> "Known":
+        """Return the edges with those that some values in order, each once, begin slices at."""
+        new = values[self.floor(values) == values]
+        edges = dict(zip(self.edges.tolist(), self.until.tolist(), strict=True))
+        i = 0
+        while i < len(new):
+            t = int(new[i])
+            ends = [edge for w in windows if (edge := w.next_edge(t)) is not None]
+            edges.setdefault(t, min(ends, default=NEVER))
+            i = max(i + 1, int(np.searchsorted(new, edges[t])))
+        if len(edges) == len(self.edges):
+            return self
+        ordered = sorted(edges.items())
+        return Known(np.array([e for e, _ in ordered]), np.array([u for _, u in ordered]))
+
+
+@dataclass(frozen=True)
 class Past:
     """The edges by which the measure was cut up to some value, before windows were added or removed."""
 
     upto: int
     lattice: Lattice
-    known: Array
+    known: Known | None
 
     def floor(self, measure: Array) -> Array:
         """Return the last edge at or before each value."""
-        return np.maximum(self.lattice.floor(measure), _floor(self.known, measure))
+        return _cut(self.lattice.floor(measure), self.known, measure)
 
 
 class Edges:
@@ -77,8 +117,7 @@ class Edges:
         self._lattice = Lattice.of([w for w in windows if isinstance(w, Periodic)])
         self._listed = [w for w in windows if not isinstance(w, Periodic)]
         self._past = list(past)
-        self._known = np.zeros(0, np.int64)
-        self._walked: tuple[int, int] | None = None
+        self._known = Known.nothing() if self._listed else None
         self._cached = np.zeros(0, np.int64)
         self._from, self._to = 0, -1
 
@@ -98,41 +137,45 @@ class Edges:
     def forget(self, before: int) -> None:
         """Forget edges before a value from which on slices are kept; the last of them is still one."""
         self._past = [past for past in self._past if past.upto >= before]
-        first = int(np.searchsorted(self._known, before, side="right")) - 1
-        if first > FEW_EDGES and self._walked is not None:
-            self._known = self._known[first:]
-            self._walked = (int(self._known[0]), self._walked[1])
+        if self._known is not None:
+            needed = self._known.until > before
+            self._known = Known(self._known.edges[needed], self._known.until[needed])
 
     def plain(self) -> Any:
         """Return the edges that could not be found again."""
-        past = [(p.upto, p.lattice.steps, p.lattice.offsets, p.known) for p in self._past]
-        return [self._known, self._walked, past]
+        past = [(p.upto, p.lattice.steps, p.lattice.offsets, _plain(p.known)) for p in self._past]
+        return [_plain(self._known), past]
 
     def load(self, plain: Any) -> None:
         """Take the edges that were saved."""
-        self._known, self._walked, past = plain
-        self._past = [Past(upto, Lattice(*lattice), known) for upto, *lattice, known in past]
+        known, past = plain
+        self._known = None if known is None else Known(*known)
+        self._past = [
+            Past(upto, Lattice(steps, offsets), None if known is None else Known(*known))
+            for upto, steps, offsets, known in past
+        ]
 
     def starts(self, measure: Array) -> Array:
         """Return where the slice of each row begins."""
         return _through(self._past, measure, self._starts(measure))
 
     def _starts(self, measure: Array) -> Array:
+        if self._known is not None:
+            self._known = self._known.extended(self._listed, np.unique(measure))
         lo, hi = int(measure.min()), int(measure.max())
-        if self._too_many(lo, hi, len(measure)):
-            known = _floor(self._listed_edges(lo, hi), measure)
-            return np.maximum(self._lattice.floor(measure), known)
+        if len(self._lattice.steps) == 0 or self._too_many(lo, hi, len(measure)):
+            return _cut(self._lattice.floor(measure), self._known, measure)
         starts = np.empty(len(measure), np.int64)
         edges = self.between(lo, hi)
         guide = np.empty(min(2 * len(edges), FEW_EDGES), np.int64)
         compiled_loops().slice_starts(measure, edges, guide, starts)
-        return starts
+        return _cut(starts, self._known, measure)
 
     def cuts(self, measure: Array) -> tuple[Array, Array]:
         """Return for values in order the starts of their slices and the first row of each slice."""
         lo, hi = int(measure[0]), int(measure[-1])
         turned = bool(self._past) and lo <= self._past[-1].upto + 1
-        if turned or self._too_many(lo, hi, len(measure)):
+        if self._known is not None or turned or self._too_many(lo, hi, len(measure)):
             starts = self.starts(measure)
             rows = np.append(0, np.nonzero(np.diff(starts))[0] + 1)
             return starts[rows], rows
@@ -149,11 +192,8 @@ class Edges:
         if lo < self._from or hi > self._to:
             self._from, self._to = lo, hi + self._ahead(hi - lo)
             edges = self._lattice.between(self._from, self._to)
-            listed = self._listed_edges(self._from, self._to)
-            ordered = np.sort(np.concatenate([edges, listed, [NEVER]]))
+            ordered = np.sort(np.append(edges, NEVER))
             self._cached = ordered[np.append(True, ordered[1:] > ordered[:-1])]
-            if len(self._cached) == 1 or self._cached[0] > lo:
-                self._cached = np.append(ALWAYS, self._cached)
         first = int(np.searchsorted(self._cached, lo, side="right")) - 1
         last = int(np.searchsorted(self._cached, hi, side="right"))
         found = self._cached[first : last + 1].copy()
@@ -168,28 +208,6 @@ class Edges:
     def _too_many(self, lo: int, hi: int, rows: int) -> bool:
         return self._lattice.count(lo, hi) > max(FEW_EDGES, 4 * rows)
 
-    def _listed_edges(self, lo: int, hi: int) -> Array:
-        """Return the edges of windows that do not repeat, from before lo to hi.
-
-        What lies before the first time ever asked for is not known to a window that only tells its
-        next edge: that time is taken as an edge. More edges than needed do no harm.
-        """
-        if not self._listed:
-            return self._known
-        edges = set(self._known.tolist())
-        if self._walked is None:
-            edges |= {lo, *_walk(self._listed, lo, hi)}
-            self._walked = (lo, hi)
-        least, most = self._walked
-        if lo < least:
-            edges |= {lo, *_walk(self._listed, lo, least)}
-        if hi > most:
-            edges |= set(_walk(self._listed, most, hi))
-        self._walked = (min(lo, least), max(hi, most))
-        if len(edges) > len(self._known):
-            self._known = np.array(sorted(edges), np.int64)
-        return self._known
-
 
 def _through(pasts: Sequence[Past], measure: Array, starts: Array) -> Array:
     """Return the starts of slices where values before a turn were cut as it was then."""
@@ -199,17 +217,10 @@ def _through(pasts: Sequence[Past], measure: Array, starts: Array) -> Array:
     return starts
 
 
-def _floor(edges: Array, measure: Array) -> Array:
-    """Return the last edge at or before each value; the earliest time there is if there is none."""
-    if len(edges) == 0:
-        return np.full(len(measure), ALWAYS)
-    at = np.searchsorted(edges, measure, side="right") - 1
-    return np.where(at >= 0, edges[at], ALWAYS)
+def _cut(starts: Array, known: Known | None, measure: Array) -> Array:
+    """Return the starts of slices that are cut at known edges too."""
+    return starts if known is None else np.maximum(starts, known.floor(measure))
 
 
-def _walk(windows: Sequence[ContextFreeWindow], after: int, upto: int) -> Iterator[int]:
-    for window in windows:
-        edge = window.next_edge(after)
-        while edge is not None and edge <= upto:
-            yield edge
-            edge = window.next_edge(edge)
+def _plain(known: Known | None) -> Any:
+    return None if known is None else [known.edges, known.until]

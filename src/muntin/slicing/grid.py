@@ -334,17 +334,15 @@ class GridLane(Lane):
         return next((start for start, _ in _windows_after(window, final)), NEVER)
 
     def _listed_windows(self, after: int, upto: Array, past: Array) -> Array:
-        """List the windows that do not repeat: those that end by upto, and those that may change."""
+        """List the windows that do not repeat and have slices: those due, and those that may change."""
         lines: list[tuple[int, int, int, int]] = []
-        if self._oldest < NEVER:
-            since = max(after, self._oldest)
-            low = max(int(past.min()), self._oldest)
-            latest = int(self._after.max())
+        if self._listed:
+            starts = np.unique(self.slices.meta[self.slices.live(), 0]).tolist()
+            low, latest = int(past.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
             for d, window in self._listed:
-                due = window.closed(since, int(upto.max()))
-                again = window.closed(low, latest) if latest > low else ()
-                lines += [(d, start, end, 0) for start, end in due]
-                lines += [(d, start, end, 1) for start, end in again]
+                held = _windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
+                lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
+                lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
         return np.array(lines, np.int64).reshape(-1, 4)
 
 
@@ -395,6 +393,21 @@ def _windows_after(window: ContextFreeWindow, t: int) -> Iterable[tuple[int, int
     while edge is not None:
         yield from window.closed(before, edge)
         before, edge = edge, window.next_edge(edge)
+
+
+def _windows_with(
+    window: ContextFreeWindow, starts: list[int], after: int, upto: int
+) -> list[tuple[int, int]]:
+    """Return the windows with after < end <= upto that hold a slice, in the order of their ends."""
+    held: dict[tuple[int, int], None] = {}
+    seen = ALWAYS
+    for s in starts:
+        for start, end in _windows_after(window, max(s, after, seen)):
+            if start > s or end > upto:
+                break
+            held[start, end] = None
+            seen = end
+    return list(held)
 
 
 def end_of_last(window: ContextFreeWindow, t: int) -> int:

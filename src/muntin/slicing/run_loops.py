@@ -1,7 +1,7 @@
 """Runs of slices or rows side by side in one arena: the loops that make room in it.
 
-Compiled by `runs.py`; they know nothing of aggregates. Run k has its items at places [head[k], head[k] +
-length[k]) of the arena, inside the room [base[k], base[k] + room[k]) that is its own.
+Compiled by `loops.py`; they know nothing of aggregates. Run k has its items at places [head[k],
+head[k] + length[k]) of the arena, inside the room [base[k], base[k] + room[k]) that is its own.
 """
 # mypy: ignore-errors
 

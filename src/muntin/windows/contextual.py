@@ -43,7 +43,8 @@ class LastN(Window):
         return f"<{self.describe()}>"
 
     def describe(self) -> str:
-        return f"LastN {self.n} rows every {self.every}"
+        start = f" from {self.origin}" if self.origin else ""
+        return f"LastN {self.n} rows every {self.every}{start}"
 
     def first_end(self, after: int) -> int:
         """Return the first multiple of `every` after a time."""
