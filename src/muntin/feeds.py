@@ -16,6 +16,7 @@ from muntin.frames.columns import Array, Column
 from muntin.kernels.slices import SliceKernels, slice_kernels
 from muntin.query import columns_of
 
+OBJECTS = ("bloom", "count_min")
 SAME_TYPE = ("min", "max", "first", "last", "arg_min", "arg_max")
 
 
@@ -131,7 +132,8 @@ class Feed:
         """Return results as an Arrow array."""
         if self.kernels.columns is None:
             return self._from_objects(outs[0])
-        missing = outs[0] == 0
+        kernel = self.aggregate.kernel
+        missing = outs[0] < (1 if kernel is None else kernel.least)
         nothing = self.aggregate.lower(self.aggregate.identity) if missing.any() else None
         if nothing is not None:
             parts = nothing if isinstance(nothing, tuple) else (nothing,)
@@ -169,6 +171,15 @@ class Feed:
             raise TypeError(
                 f"the results of {self.name!r} do not fit one column, for example {items[0]!r}: {error}"
             ) from error
+
+
+def check_results(name: str, aggregate: Aggregate) -> None:
+    """Refuse an aggregate whose result is an object of its own, and no value of a table."""
+    if aggregate.name.startswith(OBJECTS):
+        raise TypeError(
+            f"aggregate {name!r} gives a filter to ask, which no column can hold: take one that gives "
+            "numbers, text, times, lists or structs"
+        )
 
 
 def owned(array: Array) -> Array:

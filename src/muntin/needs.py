@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from muntin.frames.batches import Batch, column_names, read_batch
 from muntin.query import Query
+from muntin.slicing.contexts import ROW
 from muntin.slicing.grid import end_of_last
+from muntin.slicing.loops import FAR, Array
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
 
 
@@ -12,6 +19,7 @@ from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session
 class Needs:
     """What a query needs of its rows besides times and keys, and whether its results are in time."""
 
+    query: Query
     columns: tuple[str, ...]
     measures: dict[str, str]
     whole_rows: bool
@@ -23,7 +31,51 @@ class Needs:
         windows = query.windows.items()
         measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
         whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
-        return cls(query.columns, measures, whole_rows, measured_in_time(query))
+        return cls(query, query.columns, measures, whole_rows, measured_in_time(query))
+
+    def read(self, data: Any, held: pa.DataType) -> Batch:
+        """Read a batch; `held` is the type of times in earlier ones, null if there were none."""
+        query, needed = self.query, self.columns
+        if self.whole_rows:
+            others = [n for n in column_names(data) if n != query.time and n not in query.keys]
+            needed = tuple(dict.fromkeys([*needed, *others]))
+        batch = read_batch(data, query.time, query.keys, needed, on_bad_time=query.on_bad_time)
+        if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
+            pa.types.is_timestamp(held) != pa.types.is_timestamp(batch.time_type)
+        ):
+            raise TypeError(
+                f"the time column {query.time!r} had {held} in earlier batches and has "
+                f"{batch.time_type} now: convert it to one type"
+            )
+        if batch.rows and (int(batch.times.max()) > FAR or int(batch.times.min()) < -FAR):
+            bad = int(np.argmax(np.abs(batch.times.astype(np.float64))))
+            raise ValueError(f"row {bad} has time {int(batch.times[bad])}, which is beyond 2**61")
+        return batch
+
+    def extra(self, batch: Batch) -> dict[str, Array]:
+        """Return what windows need of the rows besides their times."""
+        extra: dict[str, Array] = {}
+        for measure, window in self.measures.items():
+            column = batch.columns[measure]
+            if column.values.dtype.kind not in "iu" or column.valid is not None:
+                raise TypeError(
+                    f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
+                    f"without nulls; it has {column.dtype}"
+                )
+            extra[measure] = column.values.astype(np.int64)
+        if self.whole_rows:
+            extra[ROW] = self._records(batch)
+        return extra
+
+    def _records(self, batch: Batch) -> Array:
+        """Return the rows as dicts, for windows that look at them."""
+        columns = {self.query.time: pa.array(batch.times, batch.time_type).to_pylist()}
+        columns |= {
+            name: c.to_pylist() for name, c in zip(self.query.keys, batch.keys, strict=True)
+        }
+        columns |= {name: column.objects() for name, column in batch.columns.items()}
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return np.fromiter(rows, object, batch.rows)
 
 
 def measured_in_time(query: Query) -> bool:

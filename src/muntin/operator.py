@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
-from muntin.feeds import ColumnType, Feed, owned
-from muntin.frames.batches import Batch, column_names, read_batch
+from muntin.feeds import ColumnType, Feed, check_results, owned
+from muntin.frames.batches import Batch
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity, refuse_other
-from muntin.slicing.contexts import ROW, ContextLane
+from muntin.slicing.contexts import ContextLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
@@ -56,6 +56,8 @@ class Operator:
     """
 
     def __init__(self, query: Query, plan: Plan) -> None:
+        for name, aggregate in query.aggregates.items():
+            check_results(name, aggregate)
         self.query = query
         self.plan = plan
         self.watermark: int | None = None
@@ -78,13 +80,13 @@ class Operator:
 
         All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
         """
-        batch = self._read(data)
+        batch = self._needs.read(data, self._time_type)
         if batch.rows == 0:
             self._counters.bad_times += batch.bad_times
             return self._table([])
         feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
-        extra = self._extra(batch)
+        extra = self._needs.extra(batch)
         with ExitStack() as undone:
             if not self._feeds:
                 undone.callback(self._begin_anew)
@@ -129,51 +131,6 @@ class Operator:
                 for lane in self._lanes:
                     lane.retype(i, new.kernels)
         self._feeds, self._nothing = feeds, None
-
-    def _read(self, data: Any) -> Batch:
-        query = self.query
-        needed = self._needs.columns
-        if self._needs.whole_rows:
-            others = [n for n in column_names(data) if n != query.time and n not in query.keys]
-            needed = tuple(dict.fromkeys([*needed, *others]))
-        batch = read_batch(data, query.time, query.keys, needed, on_bad_time=query.on_bad_time)
-        held = self._time_type
-        if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
-            pa.types.is_timestamp(held) != pa.types.is_timestamp(batch.time_type)
-        ):
-            raise TypeError(
-                f"the time column {query.time!r} had {held} in earlier batches and has "
-                f"{batch.time_type} now: convert it to one type"
-            )
-        return batch
-
-    def _extra(self, batch: Batch) -> dict[str, Array]:
-        """Return what windows need of the rows besides their times, which must not be too far off."""
-        if int(batch.times.max()) > FAR or int(batch.times.min()) < -FAR:
-            bad = int(np.argmax(np.abs(batch.times.astype(np.float64))))
-            raise ValueError(f"row {bad} has time {int(batch.times[bad])}, which is beyond 2**61")
-        extra: dict[str, Array] = {}
-        for measure, window in self._needs.measures.items():
-            column = batch.columns[measure]
-            if column.values.dtype.kind not in "iu" or column.valid is not None:
-                raise TypeError(
-                    f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
-                    f"without nulls; it has {column.dtype}"
-                )
-            extra[measure] = column.values.astype(np.int64)
-        if self._needs.whole_rows:
-            extra[ROW] = self._records(batch)
-        return extra
-
-    def _records(self, batch: Batch) -> Array:
-        """Return the rows as dicts, for windows that look at them."""
-        columns = {self.query.time: pa.array(batch.times, batch.time_type).to_pylist()}
-        columns |= {
-            name: c.to_pylist() for name, c in zip(self.query.keys, batch.keys, strict=True)
-        }
-        columns |= {name: column.objects() for name, column in batch.columns.items()}
-        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        return np.fromiter(rows, object, batch.rows)
 
     def _begin_anew(self) -> None:
         """Forget a first batch that was refused."""

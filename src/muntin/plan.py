@@ -169,10 +169,7 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane != CONTEXT:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
-    return "lazy", (
-        "by what costs fewer combines at each report: a scan with a boundary per kind of window (each "
-        "slice is combined three times), or a table of slices in which any window is one combine"
-    )
+    return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
 
 
 def _aggregate_line(name: str, aggregate: Aggregate) -> str:

@@ -28,7 +28,7 @@ class Kernel:
     values beside the partial. `plain` is a faster combine that is right when there is no NaN. `shifted`
     is a faster form for values less some constant near them; its lower gives NaN where digits were lost.
     `finish` names a NumPy function for all results at once. `inverse` takes a part out of a total; it is
-    used where the partial is made of integers, and so exact.
+    used where the partial is made of integers, and so exact. Under `least` values there is no result.
     """
 
     lift: Callable[[Any], Partial]
@@ -38,6 +38,7 @@ class Kernel:
     shifted: "Kernel | None" = None
     finish: str = ""
     inverse: Callable[[Partial, Partial], Partial] | None = None
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)

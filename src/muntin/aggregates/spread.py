@@ -79,6 +79,7 @@ def _spread(
             _chan_of_values,
             lower_values,
             shifted=Kernel(_square, _add_squares, lower_shifted, finish=finish_all),
+            least=ddof + 1,
         ),
     )
 
