@@ -139,12 +139,12 @@ class Feed:
             parts = nothing if isinstance(nothing, tuple) else (nothing,)
             for array, part in zip(outs[1:], parts, strict=True):
                 array[missing] = part
-        missing = missing if nothing is None and missing.any() else None
-        arrays = [pa.array(self._typed(array), mask=missing) for array in outs[1:]]
+        null = missing if nothing is None and missing.any() else None
+        arrays = [pa.array(self._typed(array), mask=null) for array in outs[1:]]
         if len(arrays) == 1:
             return arrays[0]
         names = self.aggregate.results or tuple(f"_{i + 1}" for i in range(len(arrays)))
-        mask = None if missing is None else pa.array(missing)
+        mask = None if null is None else pa.array(null)
         return pa.StructArray.from_arrays(arrays, list(names), mask=mask)
 
     def _typed(self, array: Array) -> Array:
