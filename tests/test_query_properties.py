@@ -31,12 +31,12 @@ ALL_PLANS = pytest.mark.parametrize(
 )
 MORE = int(os.environ.get("MUNTIN_EXAMPLES", "0"))  # to search longer than a test run can
 THOROUGH = settings(
-    max_examples=MORE or 40,
+    max_examples=MORE or 60,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-QUICK = settings(THOROUGH, max_examples=MORE or 25)
+QUICK = settings(THOROUGH, max_examples=MORE or 40)
 
 
 class Shifts(mt.ContextFreeWindow):
@@ -129,8 +129,9 @@ AGGREGATES = [COMMUTATIVE, IN_ORDER, RANKS, {**COMMUTATIVE, **IN_ORDER, **RANKS}
 
 @st.composite
 def chosen(draw, windows):
-    """Return some of the windows, or all of them at once."""
-    names = draw(st.one_of(st.sets(st.sampled_from(list(windows)), min_size=1), st.just(windows)))
+    """Return one of the windows, some, or all of them at once."""
+    some = st.sets(st.sampled_from(list(windows)), min_size=1)
+    names = draw(st.one_of(some.map(lambda names: {min(names)}), some, st.just(set(windows))))
     return {name: draw(windows[name]) for name in windows if name in names}
 
 
@@ -382,7 +383,7 @@ def test_a_long_silence_costs_nothing_in_windows_of_ones_own_either(emit, plan):
 @QUICK
 @given(
     stream=streams(),
-    windows=chosen(PERIODIC),
+    windows=chosen({name: PERIODIC[name] for name in ("tumbling", "sliding", "sparse")}),
     aggregates=st.sampled_from([EXACT, COMMUTATIVE]),
     lateness=st.sampled_from([0, 15, 60]),
 )
@@ -410,12 +411,43 @@ def test_changes_replay_to_every_window(plan, stream, windows, aggregates, laten
     drive(query, stream, plan, process, advance)
 
 
+def test_windows_that_do_not_repeat_are_each_reported():
+    windows = {"fixed": mt.Fixed(0, 10), "shifts": Shifts(), "session": mt.Session(4)}
+    query = query_of(windows, {"top": mt.Max("v")}, emit="changes")
+    rows = [{"t": t, "room": "a", "plug": 0, "v": 1} for t in (1, 9, 25)]
+    results = query.run(rows).to_pylist()
+    assert {(row["window"], row["start"], row["kind"]) for row in results} == {
+        ("fixed", 0, "result"),
+        ("shifts", 0, "result"),
+        ("shifts", 8, "result"),
+        ("shifts", 24, "result"),
+        ("session", 1, "result"),
+        ("session", 9, "result"),
+        ("session", 25, "result"),
+    }
+
+
 def assert_each_is_a_change(kept):
     before = {}
     for (key, name, _, end), (kind, values) in sorted(kept.items(), key=lambda item: item[0][3]):
         now = None if kind == "empty" else values
         assert before.get((key, name)) != now, (key, name, end)
         before[key, name] = now
+
+
+@PLANS
+def test_a_change_may_be_from_null_to_a_value(plan):
+    windows = {"sliding": mt.Sliding(24, 2)}
+    query = query_of(windows, SUM, emit="changes", lateness=60)
+    operator = query.operator(plan=plan)
+    key = {"room": "a", "plug": 0}
+    operator.process([{"t": -18, "v": None, **key}])
+    before, _ = read_results(operator.advance(8), KEYS)
+    assert {values["total"] for _, values in before.values()} == {None}
+    operator.process([{"t": -9, "v": 1, **key}])
+    kept, _ = read_results(operator.advance(71), KEYS)
+    totals = [values["total"] for _, values in replay_changes(kept, windows, 71).values()]
+    assert totals.count(1) == 12  # all windows that the late row is in
 
 
 def test_changes_cost_as_many_results_as_rows():
@@ -425,6 +457,29 @@ def test_changes_cost_as_many_results_as_rows():
     operator.process(rows)
     kinds = operator.advance(20_000)["kind"].to_pylist()
     assert sorted(kinds) == ["empty"] * 50 + ["result"] * 50
+
+
+@ALL_PLANS
+@pytest.mark.parametrize(("size", "every"), [(1, 3), (2, 3), (1, 2), (3, 1)])
+def test_a_late_row_shifts_ranks_across_rows_that_no_window_has(size, every, plan):
+    windows = {"count": mt.Sliding(size, every, measure="count")}
+    oracle = WindowOracle(windows, LIST, lateness=15, keys=KEYS)
+    operator = query_of(windows, LIST, lateness=15).operator(plan=plan)
+    for times, watermark in (([0, 11, 0], 20), ([5], 21), ([12, 6, 30, 31, 32], 85)):
+        rows = [{"t": t, "v": t, "room": "a", "plug": 0} for t in times]
+        operator.process(rows)
+        oracle.process(rows)
+        same(read_results(operator.advance(watermark), KEYS), oracle.advance(watermark))
+
+
+@ALL_PLANS
+def test_rows_of_one_time_keep_their_order_when_sessions_are_bridged(plan):
+    """135 comes twice, in two batches; the second also brings the row that joins both to 90."""
+    windows = {"session": mt.Session(25)}
+    operator = query_of(windows, LIST).operator(plan=plan)
+    for batch in ([(90, 1), (135, 2)], [(135, 3), (115, 4)]):
+        operator.process([{"t": t, "v": v, "room": "a", "plug": 0} for t, v in batch])
+    assert operator.advance(300).to_pylist()[0]["list"] == [1, 4, 2, 3]
 
 
 # What is kept, and what is counted.

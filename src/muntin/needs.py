@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.frames.batches import Batch, column_names, read_batch
 from muntin.query import Query
 from muntin.slicing.contexts import ROW
-from muntin.slicing.grid import end_of_last
+from muntin.slicing.listed import end_of_last
 from muntin.slicing.loops import FAR, Array
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
 

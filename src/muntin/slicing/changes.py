@@ -7,7 +7,7 @@ results where a change is new, and retractions where there is none any more.
 """
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,13 @@ class Changes:
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Hold results of another type, because only nulls came so far."""
+        at = sum(len(other.results) for other in self._outputs[:i])
+        behind, nothing = at + len(self._outputs[i].results), (0,) * len(kernels.results)
+        for entries in self._log.values():
+            entries[:] = [
+                replace(e, values=(*e.values[:at], *nothing, *e.values[behind:])) if e.values else e
+                for e in entries
+            ]
         self._outputs[i] = kernels
         self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
 

@@ -209,6 +209,37 @@ class Edges:
         return self._lattice.count(lo, hi) > max(FEW_EDGES, 4 * rows)
 
 
+class EveryRow:
+    """Slices of one moment each: the rows, as a tuple buffer or an aggregate tree has them."""
+
+    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
+        """Return the same: the windows make no difference."""
+        del windows, upto
+        return self
+
+    def forget(self, before: int) -> None:
+        """Forget edges before a value: there are none."""
+
+    def had(self, values: Array) -> Array:
+        """Whether slices are cut at these values: at all of them."""
+        return np.ones(len(values), np.bool_)
+
+    def plain(self) -> None:
+        """Return what could not be found again: nothing."""
+
+    def load(self, plain: None) -> None:
+        """Take what was saved."""
+
+    def starts(self, measure: Array) -> Array:
+        """Return where the slice of each row begins: where the row is."""
+        return measure
+
+    def cuts(self, measure: Array) -> tuple[Array, Array]:
+        """Return the different values, and the first row of each."""
+        first = np.append(0, np.nonzero(np.diff(measure))[0] + 1)
+        return measure[first], first
+
+
 def _through(pasts: Sequence[Past], measure: Array, starts: Array) -> Array:
     """Return the starts of slices where values before a turn were cut as it was then."""
     for past in reversed(pasts):

@@ -4,14 +4,14 @@ The measure may be time, an advancing column, or in ordered streams the number o
 windows together cut it into slices; a slice exists where a key has rows.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.changes import Changes
-from muntin.slicing.edges import Edges
+from muntin.slicing.edges import Edges, EveryRow
 from muntin.slicing.lane import (
     END,
     GROUP_FIELDS,
@@ -26,6 +26,7 @@ from muntin.slicing.lane import (
     one_group,
     together,
 )
+from muntin.slicing.listed import end_of_last, windows_after, windows_with
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
@@ -331,7 +332,7 @@ class GridLane(Lane):
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:
             return self._oldest
-        return next((start for start, _ in _windows_after(window, final)), NEVER)
+        return next((start for start, _ in windows_after(window, final)), NEVER)
 
     def _listed_windows(self, after: int, upto: Array, past: Array) -> Array:
         """List the windows that do not repeat and have slices: those due, and those that may change."""
@@ -340,41 +341,10 @@ class GridLane(Lane):
             starts = np.unique(self.slices.meta[self.slices.live(), 0]).tolist()
             low, latest = int(past.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
             for d, window in self._listed:
-                held = _windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
+                held = windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
                 lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
                 lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
         return np.array(lines, np.int64).reshape(-1, 4)
-
-
-class EveryRow:
-    """Slices of one moment each: the rows, as a tuple buffer or an aggregate tree has them."""
-
-    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
-        """Return the same: the windows make no difference."""
-        del windows, upto
-        return self
-
-    def forget(self, before: int) -> None:
-        """Forget edges before a value: there are none."""
-
-    def had(self, values: Array) -> Array:
-        """Whether slices are cut at these values: at all of them."""
-        return np.ones(len(values), np.bool_)
-
-    def plain(self) -> None:
-        """Return what could not be found again: nothing."""
-
-    def load(self, plain: None) -> None:
-        """Take what was saved."""
-
-    def starts(self, measure: Array) -> Array:
-        """Return where the slice of each row begins: where the row is."""
-        return measure
-
-    def cuts(self, measure: Array) -> tuple[Array, Array]:
-        """Return the different values, and the first row of each."""
-        first = np.append(0, np.nonzero(np.diff(measure))[0] + 1)
-        return measure[first], first
 
 
 def less(values: Array, amount: int) -> Array:
@@ -385,36 +355,3 @@ def less(values: Array, amount: int) -> Array:
 def never_falls(values: Array) -> bool:
     """Whether no value is below the one before."""
     return bool((values[1:] >= values[:-1]).all())
-
-
-def _windows_after(window: ContextFreeWindow, t: int) -> Iterable[tuple[int, int]]:
-    """Return the windows that end after t, in the order of their ends, one edge after the other."""
-    before, edge = t, window.next_edge(t)
-    while edge is not None:
-        yield from window.closed(before, edge)
-        before, edge = edge, window.next_edge(edge)
-
-
-def _windows_with(
-    window: ContextFreeWindow, starts: list[int], after: int, upto: int
-) -> list[tuple[int, int]]:
-    """Return the windows with after < end <= upto that hold a slice, in the order of their ends."""
-    held: dict[tuple[int, int], None] = {}
-    seen = ALWAYS
-    for s in starts:
-        for start, end in _windows_after(window, max(s, after, seen)):
-            if start > s or end > upto:
-                break
-            held[start, end] = None
-            seen = end
-    return list(held)
-
-
-def end_of_last(window: ContextFreeWindow, t: int) -> int:
-    """Return the end of the last window that holds t."""
-    last = ALWAYS
-    for start, end in _windows_after(window, t):
-        if start > t:
-            break
-        last = end
-    return last

@@ -166,14 +166,7 @@ def place_groups(
             meta[p, 2] += found[g, 3]
         else:
             p += 1
-            if p < tail:
-                log[n, 0] = 4
-                log[n, 1] = p
-                log[n, 2] = tail
-                n += 1
-                for q in range(tail, p, -1):
-                    for c in range(meta.shape[1]):
-                        meta[q, c] = meta[q - 1, c]
+            n = open_place(meta, p, tail, log, n)
             length[k] += 1
             due[k] = min(due[k], next_due(windows, s))
             log[n, 0] = 0
@@ -272,13 +265,8 @@ def join_slices(
             if starts_between(windows, meta[p, 0], meta[p + 1, 0]):
                 p += 1
                 continue
-            log[n, 0] = 3
-            log[n, 1] = p
-            log[n, 2] = p + 1
-            log[n + 1, 0] = 5
-            log[n + 1, 1] = p + 1
-            log[n + 1, 2] = tail
-            n += 2
+            n = note(log, n, 3, p, p + 1)
+            n = note(log, n, 5, p + 1, tail)
             meta[p, 1] += meta[p + 1, 1]
             meta[p, 2] += meta[p + 1, 2]
             tail -= 1

@@ -92,7 +92,7 @@ class Lane:
         self._stale: list[Array] = []
 
     def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
-        return [None if column.aggregate.commutative else _rows(column) for column in partials]
+        return [None if column.aggregate.commutative else lifted(column) for column in partials]
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
@@ -305,7 +305,8 @@ def beginnings(values: Array, also: Any = False) -> Array:
     return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
 
 
-def _rows(column: Partials) -> Partials:
+def lifted(column: Partials) -> Partials:
+    """Return a place for the partials of kept rows, one by one."""
     return Partials(column.aggregate, column.kernels, LAZY)
 
 

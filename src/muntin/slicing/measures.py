@@ -12,7 +12,7 @@ import numpy as np
 
 from muntin.slicing.edges import Edges
 from muntin.slicing.grid import PLAIN, GridLane, less
-from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, longer
+from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, lifted, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
@@ -165,7 +165,7 @@ class CountLane(MeasuredLane):
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self.kept: KeptRows = KeptRows([_lazy(column) for column in self.partials])
+        self.kept: KeptRows = KeptRows([lifted(column) for column in self.partials])
         self._first_rank = np.zeros(0, np.int64)
         self._moved_from = np.zeros(0, np.int64)
 
@@ -281,7 +281,3 @@ class CountLane(MeasuredLane):
 def _counted(windows: Array) -> Array:
     """Return the windows that begin with a row; the first row has rank 0."""
     return windows[windows[:, START] >= 0]
-
-
-def _lazy(column: Partials) -> Partials:
-    return Partials(column.aggregate, column.kernels, "lazy")

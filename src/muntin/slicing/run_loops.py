@@ -133,3 +133,21 @@ def find_all(meta: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
     """Find each t[j] among the places [lo[j], hi[j])."""
     for j in range(len(t)):
         out[j] = find(meta, lo[j], hi[j], t[j])
+
+
+def note(log: Any, n: Any, step: Any, a: Any, b: Any) -> Any:
+    """Write a step down for the partials to follow; return how many there are."""
+    log[n, 0] = step
+    log[n, 1] = a
+    log[n, 2] = b
+    return n + 1
+
+
+def open_place(meta: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
+    """Move the slices at [p, tail) up by one place, and write that down."""
+    if p == tail:
+        return n
+    for q in range(tail, p, -1):
+        for c in range(meta.shape[1]):
+            meta[q, c] = meta[q - 1, c]
+    return note(log, n, 4, p, tail)

@@ -34,6 +34,51 @@ def group_sessions(keys: Any, times: Any, gap: Any, current: Any, group: Any, fo
     return count
 
 
+def join_sessions(
+    meta: Any,
+    a: Any,
+    p: Any,
+    tail: Any,
+    k: Any,
+    g: Any,
+    found: Any,
+    log: Any,
+    n: Any,
+    gone: Any,
+    lost: Any,
+) -> Any:
+    """Make one session of those at [a, p] and the group g; those reported with other bounds are gone."""
+    first = min(found[g, 4], meta[a, 3])
+    last = max(found[g, 5], meta[p, 4])
+    same = a == p and first == meta[a, 3] and last == meta[a, 4]
+    late = found[g, 4] < meta[a, 4] or (a < p and found[g, 5] >= meta[a + 1, 3])
+    stale = 1 if late else meta[a, 5]
+    rows = meta[a, 1] + found[g, 2]
+    n = note(log, n, 2 if late else 1, a, g)
+    for r in range(a, p + 1):
+        if meta[r, 6] == 1 and not same:
+            gone[lost, 0] = k
+            gone[lost, 1] = meta[r, 3]
+            gone[lost, 2] = meta[r, 4]
+            lost += 1
+        if r > a:
+            rows += meta[r, 1]
+            stale = max(stale, meta[r, 5])
+            n = note(log, n, 3, a, a + 1)
+            n = note(log, n, 5, a + 1, tail - (r - a - 1))
+    for i in range(p + 1, tail):
+        for c in range(7):
+            meta[i - (p - a), c] = meta[i, c]
+    meta[a, 0] = first
+    meta[a, 1] = rows
+    meta[a, 2] = 1
+    meta[a, 3] = first
+    meta[a, 4] = last
+    meta[a, 5] = stale
+    meta[a, 6] = 1 if same and meta[a, 6] == 1 else 0
+    return n, lost
+
+
 def place_sessions(
     first_group: Any,
     count: Any,
@@ -69,64 +114,18 @@ def place_sessions(
             return g, n, lost
         due[k] = -9223372036854775808
         if a > p:
-            if a < tail:
-                log[n, 0] = 4
-                log[n, 1] = a
-                log[n, 2] = tail
-                n += 1
-                for i in range(tail, a, -1):
-                    for c in range(7):
-                        meta[i, c] = meta[i - 1, c]
+            n = open_place(meta, a, tail, log, n)
             length[k] += 1
-            log[n, 0] = 0
-            log[n, 1] = a
-            log[n, 2] = g
-            n += 1
+            n = note(log, n, 0, a, g)
+            for c in range(7):
+                meta[a, c] = 0
             meta[a, 0] = first
             meta[a, 1] = found[g, 2]
-            meta[a, 2] = 0
             meta[a, 3] = first
             meta[a, 4] = last
-            meta[a, 5] = 0
-            meta[a, 6] = 0
-            continue
-        new_first = min(first, meta[a, 3])
-        new_last = max(last, meta[p, 4])
-        same = a == p and new_first == meta[a, 3] and new_last == meta[a, 4]
-        for r in range(a, p + 1):
-            if meta[r, 6] == 1 and not same:
-                gone[lost, 0] = k
-                gone[lost, 1] = meta[r, 3]
-                gone[lost, 2] = meta[r, 4]
-                lost += 1
-        late = first < meta[a, 4] or (a < p and last > meta[a + 1, 3])
-        stale = 1 if late else meta[a, 5]
-        log[n, 0] = 2 if late else 1
-        log[n, 1] = a
-        log[n, 2] = g
-        n += 1
-        rows = meta[a, 1] + found[g, 2]
-        for r in range(a + 1, p + 1):
-            rows += meta[r, 1]
-            stale = max(stale, meta[r, 5])
-            log[n, 0] = 3
-            log[n, 1] = a
-            log[n, 2] = a + 1
-            log[n + 1, 0] = 5
-            log[n + 1, 1] = a + 1
-            log[n + 1, 2] = tail - (r - a - 1)
-            n += 2
-        for i in range(p + 1, tail):
-            for c in range(7):
-                meta[i - (p - a), c] = meta[i, c]
-        length[k] -= p - a
-        meta[a, 0] = new_first
-        meta[a, 1] = rows
-        meta[a, 2] = 1
-        meta[a, 3] = new_first
-        meta[a, 4] = new_last
-        meta[a, 5] = stale
-        meta[a, 6] = 1 if same and meta[a, 6] == 1 else 0
+        else:
+            n, lost = join_sessions(meta, a, p, tail, k, g, found, log, n, gone, lost)
+            length[k] -= p - a
     return count, n, lost
 
 
