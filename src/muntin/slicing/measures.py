@@ -201,7 +201,7 @@ class CountLane(MeasuredLane):
         windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
         report = self.changes(self.answer(windows), final)
-        self._drop_rows()
+        self._drop_rows(final)
         return report
 
     def _rows_before(self, time: Array) -> Array:
@@ -224,8 +224,9 @@ class CountLane(MeasuredLane):
         ends = np.append(starts[1:], first_rank + count)
         meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
         known = int(np.searchsorted(meta[:, 0], starts[0]))
-        old_rows = meta[known:, 1].copy()
-        self.slices.reserve(np.full(max(len(starts) - len(old_rows), 0), key))
+        aligned = known < len(meta) and meta[known, 0] == starts[0]
+        held, old_rows = len(meta) - known, meta[known if aligned else len(meta) :, 1].copy()
+        self.slices.reserve(np.full(max(len(starts) - held, 0), key))
         self.slices.length[key] = known + len(starts)
         places = int(self.slices.head[key]) + known + np.arange(len(starts))
         self.slices.meta[places, 0] = starts
@@ -267,12 +268,13 @@ class CountLane(MeasuredLane):
             if not self.slices.moved[key]:
                 column.settle(places[:1], tail, head, tail)
 
-    def _drop_rows(self) -> None:
+    def _drop_rows(self, final: Array) -> None:
+        """Forget rows before the first slice, but none behind which a late row may still come."""
         live = self.slices.length > 0
         rows = self.kept.runs
         first = self.slices.meta[np.where(live, self.slices.head, 0), 0]
         first = np.where(live, first, self._first_rank + rows.length[: len(live)])
-        drop = np.maximum(first - self._first_rank, 0)
+        drop = np.maximum(np.minimum(first, final) - self._first_rank, 0)
         keys = np.nonzero(drop)[0]
         rows.drop_front(keys, drop[keys])
         self._first_rank[keys] += drop[keys]
