@@ -196,7 +196,7 @@ class GridLane(Lane):
         """Group and fold rows that all count."""
         if self.keys == 1 and never_falls(measure):
             starts, first = self._edges.cuts(measure)
-            found = one_group(rows, starts, first)
+            found = one_group(rows, starts, first, measure is rows.times)
             late = np.searchsorted(measure, self._after[0])
             found[:, 3] = np.clip(late - first, 0, found[:, 2])
             return self.fold(rows, None, found)

@@ -317,15 +317,15 @@ def longer(array: Array, size: int, fill: Any) -> Array:
     return np.append(array, np.full(size - len(array), fill, array.dtype))
 
 
-def one_group(rows: Rows, starts: Array, first: Array) -> Array:
-    """Return groups for rows of one key in the order of their slices."""
+def one_group(rows: Rows, starts: Array, first: Array, timely: bool) -> Array:
+    """Return groups for rows of one key in the order of their slices, and if `timely` of time."""
     found = np.empty((len(first), GROUP_FIELDS), np.int64)
     ends = np.append(first[1:], len(rows))
     found[:, 0] = rows.keys[0]
     found[:, 1] = starts
     found[:, 2] = ends - first
     found[:, 3] = 0
-    found[:, 4] = rows.times[first]
-    found[:, 5] = rows.times[ends - 1]
+    found[:, 4] = rows.times[first] if timely else np.minimum.reduceat(rows.times, first)
+    found[:, 5] = rows.times[ends - 1] if timely else np.maximum.reduceat(rows.times, first)
     found[:, 6] = first
     return found
