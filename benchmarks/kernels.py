@@ -17,17 +17,18 @@ import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target
 
 QUICK = ("Max", "Sum", "Std", "Median")
+TWO_COLUMNS = ("ArgMin", "ArgMax")
 COLD, WARM = Target(3000, at_most=True), Target(50, at_most=True)
 
-PROGRAM = """
+PROGRAM = f"""
 import sys, time
 import numba, numpy as np, muntin as mt
 import muntin.frames.rolling
 
 def run(name, window):
     x = np.arange(100.0)
-    values = (x, x) if name in ("ArgMin", "ArgMax") else x
-    options = {"on": np.arange(100)} if window == "times" else {}
+    values = (x, x) if name in {TWO_COLUMNS} else x
+    options = {{"on": np.arange(100)}} if window == "times" else {{}}
     mt.rolling(values, 3, mt.AGGREGATES[name](), min_periods=1, threads=1, **options)
 
 name, window, state = sys.argv[1:]
@@ -55,10 +56,11 @@ def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
 def built_in() -> list[str]:
     """Return the names of the aggregates that have a kernel."""
     x = np.arange(8.0)
+    values = {name: (x, x) if name in TWO_COLUMNS else x for name in mt.AGGREGATES}
     return [
         name
         for name, factory in mt.AGGREGATES.items()
-        if mt.rolling_plan(x, 2, factory(), min_periods=1).compiled
+        if mt.rolling_plan(values[name], 2, factory(), min_periods=1).compiled
     ]
 
 

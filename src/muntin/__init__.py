@@ -150,10 +150,11 @@ __all__ = [
     "__version__",
     "rolling",
     "rolling_plan",
+    "spark",
     "testing",
 ]
 
-_LAZY_MODULES = ("testing",)
+_LAZY_MODULES = ("spark", "testing")
 _LAZY_NAMES = {
     "Rolling": "muntin.frames.stream",
     "InterpretedWarning": "muntin.frames.rolling",

@@ -15,10 +15,13 @@ from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity, refuse_other
+from muntin.slicing.cells import KEY_OF, LAST, ROWS, Cells
 from muntin.slicing.contexts import ContextLane
+from muntin.slicing.grid import GridLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
+from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.tables import time_type, write_table
 from muntin.windows import Window
@@ -185,6 +188,73 @@ class Operator:
             counts = np.logical_or.reduce([c for c in counted if c is not None])
             counters.dropped += len(rows) - int(np.count_nonzero(counts))
 
+    # Rows come in folded
+
+    @property
+    def partials(self) -> list[Partials]:
+        """The partials of all aggregates in the lane that takes folded rows."""
+        return self._folding_lane().partials
+
+    def expect(self, data: Any) -> None:
+        """Settle the types of all columns by a batch, of which no row is taken, before rows come."""
+        batch = self._needs.read(data, self._time_type)
+        if not self._feeds:
+            types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
+            self._adopt([Feed.of(name, a, types) for name, a in self.query.aggregates.items()])
+            self._keys.number([key[:0] for key in batch.keys], 0)
+            self._time_type = batch.time_type
+
+    def results(self) -> pa.Table:
+        """Return a table of results with no rows, which tells their types as far as they are known."""
+        return self._table([])
+
+    def fold(self, data: Any) -> tuple[Cells, Array]:
+        """Fold rows into slices, which another operator of the same query can `merge`; keep nothing.
+
+        Returns with them the number of each row's key among theirs. Asks for a query that `can_fold`,
+        and for types that are known: see `expect`.
+        """
+        batch = self._needs.read(data, self._time_type)
+        keys = KeyTable(self.query.keys)
+        numbers = keys.number(batch.keys, batch.rows)
+        inputs = [feed.inputs(batch) for feed in self._feeds]
+        lane = self._folding_lane()
+        lane.grow_keys(len(keys))
+        rows = Rows(numbers, owned(batch.times), inputs)
+        cells = lane.cells(keys.columns(np.arange(len(keys))), rows)
+        return replace(cells, bad_times=batch.bad_times), numbers
+
+    def merge(self, cells: Cells) -> None:
+        """Take slices that another operator of the same query has folded."""
+        lane = self._folding_lane()
+        numbers = self._keys.number(cells.keys, cells.key_count)
+        self._grow()
+        keys = numbers[cells.found[:, KEY_OF]]
+        counts, prepared = lane.admit_cells(keys, cells)
+        if prepared is not None:
+            with ExitStack() as undone:
+                if self._interprets:
+                    undone.callback(lane.undo(np.unique(keys)))
+                lane.commit(prepared)
+                undone.pop_all()  # nothing has raised
+        self._count_cells(cells, counts)
+
+    def _count_cells(self, cells: Cells, counts: Array | None) -> None:
+        counters, rows, last = self._counters, cells.found[:, ROWS], cells.found[:, LAST]
+        counters.rows += int(rows.sum()) + cells.dropped
+        counters.bad_times += cells.bad_times
+        counters.dropped += cells.dropped + (0 if counts is None else int(rows[~counts].sum()))
+        if self.watermark is not None:
+            counters.late += int(rows[last < self.watermark].sum())
+        self._latest = max(self._latest, int(last.max(initial=ALWAYS)))
+
+    def _folding_lane(self) -> GridLane:
+        if not (self.plan.can_fold and self._lanes):
+            raise ValueError("rows of this query cannot be folded before they come; see explain()")
+        lane = self._lanes[0]
+        assert isinstance(lane, GridLane)
+        return lane
+
     # The watermark advances
 
     def advance(self, watermark: Any = None) -> pa.Table:
@@ -311,29 +381,35 @@ class Operator:
 
     def snapshot(self) -> bytes:
         """Return the operator's state: versioned bytes with a checksum, of which nothing is ever run."""
+        return seal(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Return the operator's state as plain data."""
         types = {
             c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
         }
         numbers = {n: None if t.numbers is None else t.numbers.str for n, t in types.items()}
-        return seal(
-            {
-                "query": identity(self.query),
-                "plan": self.plan.kind,
-                "watermark": self.watermark,
-                "latest": self._latest,
-                "time_type": str(self._time_type),
-                "types": {n: (t.came_as.str, numbers[n], t.is_known) for n, t in types.items()},
-                "keys": self._keys.plain(),
-                "last": self._last[: len(self._keys)],
-                "counters": asdict(self._counters),
-                "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self._lanes],
-            }
-        )
+        return {
+            "query": identity(self.query),
+            "plan": self.plan.kind,
+            "watermark": self.watermark,
+            "latest": self._latest,
+            "time_type": str(self._time_type),
+            "types": {n: (t.came_as.str, numbers[n], t.is_known) for n, t in types.items()},
+            "keys": self._keys.plain(),
+            "last": self._last[: len(self._keys)],
+            "counters": asdict(self._counters),
+            "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self._lanes],
+        }
 
     @classmethod
     def restore(cls, query: Query, snapshot: bytes) -> "Operator":
         """Return the operator of which a snapshot was taken, under the plan it had."""
-        state = unseal(snapshot)
+        return cls.from_plain(query, unseal(snapshot))
+
+    @classmethod
+    def from_plain(cls, query: Query, state: Any) -> "Operator":
+        """Return the operator that plain() told of."""
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
         refuse_other(identity(query), state["query"])

@@ -46,6 +46,26 @@ class Plan:
     kind: str
     lanes: tuple[LanePlan, ...]
 
+    @property
+    def why_not_fold(self) -> str:
+        """Why rows cannot be folded into slices before an operator has them; nothing if they can."""
+        unordered = [n for n, a in self.query.aggregates.items() if not a.commutative]
+        others = [n for lane in self.lanes for n in lane.windows if lane.kind != TIME]
+        if self.query.ordered:
+            return "the stream is ordered: each row is a watermark for its key"
+        if unordered:
+            return f"the order of rows matters to {', '.join(unordered)}"
+        if others:
+            return f"the edges of {', '.join(others)} are not known without the rows before"
+        if self.kind not in ("lazy", "eager"):
+            return f"the plan {self.kind!r} keeps rows"
+        return ""
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether rows can be folded into slices before an operator has them."""
+        return not self.why_not_fold
+
     def __str__(self) -> str:
         stream = "in order" if self.query.ordered else "out of order"
         lines = [f"{_count(self.query.windows, 'window')} over a stream {stream}"]

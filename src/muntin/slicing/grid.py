@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.kernels.slices import SliceKernels
+from muntin.slicing.cells import FIRST, LAST, ROWS, START_OF, Cells
 from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges, EveryRow
 from muntin.slicing.lane import (
@@ -165,6 +167,31 @@ class GridLane(Lane):
             return counts, None
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.times)
+
+    def cells(self, keys: list[pa.Array], rows: Rows) -> Cells:
+        """Fold rows into slices, for another lane of the same windows to take in."""
+        counts, prepared = self.admit(rows)
+        if prepared is None:
+            empty = np.zeros((0, 5), np.int64)
+            nothing = [column.kernels.buffer(0) for column in self.partials]
+            return Cells(keys, empty, nothing, dropped=len(rows))
+        dropped = 0 if counts is None else len(rows) - int(np.count_nonzero(counts))
+        return Cells(keys, prepared.found[:, [0, 1, 2, 4, 5]], prepared.parts, dropped)
+
+    def admit_cells(self, keys: Array, cells: Cells) -> tuple[Array | None, Prepared | None]:
+        """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
+        first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
+        rows = Rows(keys, first, [])
+        counts = self._counting(rows, first)
+        found = np.empty((len(cells), GROUP_FIELDS), np.int64)
+        found[:, 0], found[:, 1], found[:, 2] = keys, cells.found[:, START_OF], cells.found[:, ROWS]
+        found[:, 3] = np.where(last < self._after[0], found[:, 2], 0)
+        found[:, 4], found[:, 5], found[:, 6] = first, last, 0
+        parts = cells.parts
+        if counts is not None:
+            self._lost = max(self._lost, int(last[~counts].max()) + 1)
+            found, parts = found[counts], [tuple(a[counts] for a in column) for column in parts]
+        return counts, Prepared(rows, found, parts, []) if len(found) else None
 
     def _counting(self, rows: Rows, measure: Array) -> Array | None:
         """Return which rows are in a window that is not past."""

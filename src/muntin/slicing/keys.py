@@ -21,6 +21,7 @@ from muntin.kernels.build import HEAD, loops
 from muntin.kernels.cache import load_module
 from muntin.kernels.spans import Array
 from muntin.slicing import key_loops
+from muntin.slicing.cells import read, written
 
 U = np.uint64
 FIRST_ROOM = 8
@@ -85,21 +86,13 @@ class KeyTable:
     def plain(self) -> tuple[int, bytes]:
         """Return the keys as plain data: how many there are, and an Arrow stream of them."""
         columns = self.columns(np.arange(len(self)))
-        batch = pa.RecordBatch.from_arrays(columns, names=list(self.names))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        return len(self), sink.getvalue().to_pybytes()
+        return len(self), written(columns, self.names)
 
     @classmethod
     def from_plain(cls, names: tuple[str, ...], plain: Any) -> Self:
         """Return the table that plain() told of, with the same numbers, or raise ValueError."""
         rows, stream = plain
-        try:
-            batch = pa.ipc.open_stream(stream).read_next_batch()
-            batch.validate(full=True)  # compiled loops trust the offsets of texts
-        except (pa.ArrowException, OSError, StopIteration) as error:
-            raise ValueError(f"the saved keys cannot be read: {error!r}") from error
+        batch = read(stream)
         if tuple(batch.schema.names) != names:
             raise ValueError(f"these are keys by {batch.schema.names}, not by {list(names)}")
         table = cls(names)

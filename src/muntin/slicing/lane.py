@@ -241,10 +241,8 @@ class Lane:
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data."""
-        places = self.slices.live()
         return {
-            "slices": self.slices.plain(self.keys),
-            "partials": [column.plain(places) for column in self.partials],
+            "slices": self.slices.plain(self.keys, lambda at: [c.plain(at) for c in self.partials]),
             "kept": None if self.kept is None else self.kept.plain(self.keys),
             **{name: getattr(self, name)[: max(self.keys, 1)] for name in self.PER_KEY},
         }
@@ -253,7 +251,7 @@ class Lane:
         """Take a state that was saved into an empty lane."""
         keys = len(plain["slices"]["lengths"])
         places = self.slices.load(plain["slices"])
-        for column, saved in zip(self.partials, plain["partials"], strict=True):
+        for column, saved in zip(self.partials, plain["slices"]["columns"], strict=True):
             column.load(saved, places)
         if self.kept is not None:
             self.kept.load(plain["kept"])

@@ -157,17 +157,22 @@ class Partials:
 
     def plain(self, places: Array) -> list[Any]:
         """Return the partials at some places as plain data."""
-        if self.kernels.columns is not None:
-            return [array[self._base + places] for array in self._arrays]
-        partials = self._arrays[0][self._base + places]
-        return [[self.aggregate.to_plain(partial) for partial in partials]]
+        return self.written(self.take(places))
 
     def load(self, plain: list[Any], places: Array) -> None:
         """Put saved partials at some places."""
-        if len(plain) != len(self._arrays) or any(len(column) != len(places) for column in plain):
-            raise ValueError(f"partials of {self.aggregate.name!r} do not fit {len(places)} slices")
+        self.put(places, self.read(plain, len(places)))
+
+    def written(self, parts: tuple[Array, ...]) -> list[Any]:
+        """Return partials as plain data."""
+        if self.kernels.columns is not None:
+            return list(parts)
+        return [[self.aggregate.to_plain(partial) for partial in parts[0]]]
+
+    def read(self, plain: list[Any], count: int) -> tuple[Array, ...]:
+        """Return the partials that `written` told of."""
+        if len(plain) != len(self._arrays) or any(len(column) != count for column in plain):
+            raise ValueError(f"partials of {self.aggregate.name!r} do not fit {count} slices")
         if self.kernels.columns is None:
-            partials = map(self.aggregate.from_plain, plain[0])
-            plain = [np.fromiter(partials, object, len(places))]
-        for array, column in zip(self._arrays, plain, strict=True):
-            array[self._base + places] = column
+            return (np.fromiter(map(self.aggregate.from_plain, plain[0]), object, count),)
+        return tuple(plain)

@@ -137,18 +137,19 @@ class KeptRows:
 
     def plain(self, keys: int) -> dict[str, Any]:
         """Return the rows as plain data."""
-        places = self.runs.live()
-        return {
-            "runs": self.runs.plain(keys),
-            "partials": [None if c is None else c.plain(places) for c in self.partials],
-            "extra": None if self.extra is None else self.extra.array[places].tolist(),
-        }
+        return self.runs.plain(keys, self._columns)
+
+    def _columns(self, places: Array) -> list[list[Any]]:
+        columns = [[] if c is None else c.plain(places) for c in self.partials]
+        return columns if self.extra is None else [*columns, [self.extra.array[places].tolist()]]
 
     def load(self, plain: dict[str, Any]) -> None:
         """Take the rows that were saved."""
-        places = self.runs.load(plain["runs"])
-        for column, saved in zip(self.partials, plain["partials"], strict=True):
+        places = self.runs.load(plain)
+        columns = list(plain["columns"])
+        if self.extra is not None:
+            (extra,) = columns.pop()
+            self.extra.array[places] = object_array(extra, len(places))
+        for column, saved in zip(self.partials, columns, strict=True):
             if column is not None:
                 column.load(saved, places)
-        if self.extra is not None:
-            self.extra.array[places] = object_array(plain["extra"], len(places))

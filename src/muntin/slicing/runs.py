@@ -174,9 +174,11 @@ class Runs:
         held = np.stack([self.head, self.head, self.length], 1)[self.length > 0]
         return _spread(held)[0]
 
-    def plain(self, keys: int) -> dict[str, Any]:
-        """Return the items of the first keys as plain data, without the columns beside them."""
-        return {"lengths": self.length[:keys].copy(), "meta": self.meta[self.live()]}
+    def plain(self, keys: int, columns: Callable[[Array], list[list[Any]]]) -> dict[str, Any]:
+        """Return the items of the first keys as plain data, with the columns beside their places."""
+        places = self.live()
+        lengths = self.length[:keys].copy()
+        return {"lengths": lengths, "meta": self.meta[places], "columns": columns(places)}
 
     def load(self, plain: dict[str, Any]) -> Array:
         """Take saved items into an empty arena, and return their places."""

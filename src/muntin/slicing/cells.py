@@ -1,0 +1,82 @@
+"""Rows that were folded into slices before they reach an operator.
+
+On many machines rows are folded where they are, and only slices travel to the operator that holds their
+keys. This is right wherever the order of rows does not matter and all edges are known without them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.slicing.loops import Array
+
+KEY_OF, START_OF, ROWS, FIRST, LAST = range(5)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Slices of some keys, each with the partials of its rows.
+
+    `found` has a line for each: the number of its key among `keys`, its start, how many rows it has,
+    their first and last time. `dropped` rows were in no window, `bad_times` had no time.
+    """
+
+    keys: list[pa.Array]
+    found: Array
+    parts: list[tuple[Array, ...]]
+    dropped: int = 0
+    bad_times: int = 0
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def key_count(self) -> int:
+        """How many keys there are; without key columns, one."""
+        return len(self.keys[0]) if self.keys else 1
+
+    def take(self, which: Array) -> "Cells":
+        """Return some of the slices, with the keys that they have; what was left out is not counted."""
+        found = self.found[which]
+        keys, found[:, KEY_OF] = np.unique(found[:, KEY_OF], return_inverse=True)
+        parts = [tuple(array[which] for array in column) for column in self.parts]
+        return Cells([k.take(pa.array(keys)) for k in self.keys], found, parts)
+
+    def plain(self, partials: list[Any]) -> dict[str, Any]:
+        """Return the cells as plain data; `partials` know how to write their own."""
+        return {
+            "keys": written(self.keys, [str(i) for i in range(len(self.keys))]),
+            "found": self.found,
+            "parts": [c.written(p) for c, p in zip(partials, self.parts, strict=True)],
+            "dropped": self.dropped,
+            "bad_times": self.bad_times,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "Cells":
+        """Return the cells that plain() told of."""
+        found = plain["found"]
+        parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
+        return cls(read(plain["keys"]).columns, found, parts, plain["dropped"], plain["bad_times"])
+
+
+def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:
+    """Return columns of one length as an Arrow stream."""
+    batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read(stream: bytes) -> pa.RecordBatch:
+    """Return the columns of an Arrow stream, or raise ValueError."""
+    try:
+        batch = pa.ipc.open_stream(stream).read_next_batch()
+        batch.validate(full=True)  # compiled loops trust the offsets of texts
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise ValueError(f"the columns cannot be read: {error!r}") from error
+    return batch

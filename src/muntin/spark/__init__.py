@@ -1,0 +1,10 @@
+"""Queries on Spark: streams and batch frames, with slices shared by all windows."""
+
+from muntin.spark.java import require_pyspark
+
+require_pyspark()
+
+from muntin.spark.aggregation import aggregate  # noqa: E402
+from muntin.spark.session import session  # noqa: E402
+
+__all__ = ["aggregate", "session"]

@@ -1,0 +1,126 @@
+"""Rows on their way to the shards that hold their keys, packed so that few rows travel through Spark.
+
+Where the order of rows does not matter and all edges are known, rows are folded into slices first: what
+travels does not depend on how many rows a key has. Else they travel as they are, in arrival order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates import seal, unseal
+from muntin.operator import Operator
+from muntin.query import Query
+from muntin.slicing.cells import Cells
+from muntin.slicing.loops import Array
+
+CELLS, AS_ROWS = b"C", b"R"
+HASH = "__muntin_hash"
+U32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How the rows of one query are packed and unpacked.
+
+    `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process.
+    """
+
+    name: str
+    query: Query
+    empty: pa.Table
+
+    def operator(self, query: Query) -> Operator:
+        """Return a new operator, which knows the types of all columns."""
+        operator = query.operator()
+        operator.expect(self.empty)
+        return operator
+
+    def pack(self, table: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what goes to each shard; a row's hash of its keys says which it is."""
+        hashes = table[HASH].to_numpy()
+        rows = table.drop_columns([HASH])
+        if self.query.plan().can_fold:
+            yield from self._cells(rows, hashes, shards)
+            return
+        home = hashes % shards
+        for shard in np.unique(home).tolist():
+            mine = rows.filter(pa.array(home == shard)) if shards > 1 else rows
+            yield shard, AS_ROWS + _stream(mine)
+
+    def _cells(self, rows: pa.Table, hashes: Array, shards: int) -> Iterator[tuple[int, bytes]]:
+        folder = _folder(self)
+        cells, numbers = folder.fold(rows)
+        by_key = np.zeros(cells.key_count, np.int64)
+        by_key[numbers] = hashes % shards
+        home = by_key[cells.found[:, 0]]
+        first, *others = np.unique(home).tolist() or [0]
+        mine = cells.take(np.nonzero(home == first)[0])
+        mine = replace(mine, dropped=cells.dropped, bad_times=cells.bad_times)
+        yield first, CELLS + seal(mine.plain(folder.partials))
+        for shard in others:
+            mine = cells.take(np.nonzero(home == shard)[0])
+            yield shard, CELLS + seal(mine.plain(folder.partials))
+
+    def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
+        """Give an operator what was packed, and return what it reports at once."""
+        for payload in packed:
+            if payload[:1] == CELLS:
+                operator.merge(Cells.from_plain(unseal(payload[1:]), operator.partials))
+        rows = [pa.ipc.open_stream(p[1:]).read_all() for p in packed if p[:1] == AS_ROWS]
+        if not rows:
+            return []
+        table = pa.concat_tables(rows)
+        if self.query.ordered:  # the order of rows that came by several ways
+            table = table.take(_by_time(table[self.query.time]))
+        return [operator.process(table)]
+
+
+_FOLDERS: dict[str, Operator] = {}
+
+
+def _folder(packing: Packing) -> Operator:
+    """Return the operator that folds rows of a query in this process."""
+    if packing.name not in _FOLDERS:
+        _FOLDERS[packing.name] = packing.operator(packing.query)
+    return _FOLDERS[packing.name]
+
+
+def _by_time(times: pa.ChunkedArray) -> Array:
+    return np.argsort(times.to_numpy(), kind="stable")
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+@lru_cache
+def grouping_keys(partitions: int) -> tuple[int, ...]:
+    """Return for each partition a whole number that Spark puts into it, so that each has a shard."""
+    keys: dict[int, int] = {}
+    number = 0
+    while len(keys) < partitions:
+        keys.setdefault(spark_hash(number) % partitions, number)
+        number += 1
+    return tuple(keys[partition] for partition in range(partitions))
+
+
+def spark_hash(number: int) -> int:
+    """Return Spark's hash of an int: MurmurHash3 (x86, 32 bits, seed 42) of its four bytes."""
+    k = number * 0xCC9E2D51 & U32
+    k = _rotated(k, 15) * 0x1B873593 & U32
+    h = (_rotated(42 ^ k, 13) * 5 + 0xE6546B64 & U32) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & U32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & U32
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _rotated(x: int, by: int) -> int:
+    return (x << by | x >> (32 - by)) & U32

@@ -1,0 +1,298 @@
+"""A shard: the operator that holds some of the keys, and its state in a store of blocks.
+
+The store has the truth; the operator is a working copy. A micro-batch is written as it came into a
+log, so that what is written does not depend on how much is held. When the log has grown long, the state
+is cut into blocks, and those that have changed are written (`blocks.py`). A copy that is behind, because
+another process had the shard in between, catches up from the log; a new one is read from blocks and log.
+"""
+
+import hashlib
+import uuid
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.operator import Counters, Operator
+from muntin.query import Query, identity, refuse_other
+from muntin.spark.blocks import cut, joined
+from muntin.spark.packing import Packing
+
+FORMAT = 1
+HEADER = "header"
+SHORT_LOG = 1 << 16
+LONG_LOG = 64
+SHARE = 16
+"""The log may have a sixteenth of the bytes of the blocks before the blocks are written again."""
+COPIES = 1 << 30
+NOTHING = -LONG_LOG
+"""The version of blocks that are of no use any more."""
+
+
+class Store(Protocol):
+    """Where blocks are kept by name; all that is put within a micro-batch is kept, or nothing."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return a block, or None if there is none."""
+
+    def put(self, name: str, block: bytes) -> None:
+        """Keep a block."""
+
+    def delete(self, name: str) -> None:
+        """Forget a block."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one micro-batch did to a shard: results if there are any, what was counted, bytes."""
+
+    results: pa.Table | None
+    counters: Counters
+    written: int
+    stored: int
+
+
+@dataclass
+class Header:
+    """What the store has of a shard: the blocks with their checksums, and the log behind them.
+
+    `version` counts micro-batches and `token` is made anew for each, so that a copy that was made of a
+    micro-batch that failed is known. An entry of the log is (version, token, bytes); those up to `base`
+    are in the blocks too, and only serve copies that are a little behind.
+    """
+
+    query: dict[str, Any]
+    facts: dict[str, Any]
+    stream: str = field(default_factory=lambda: uuid.uuid4().hex)
+    version: int = 0
+    token: str = ""
+    base: int = 0
+    rewritten: int = 0
+    blocks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    stretches: dict[str, int] = field(default_factory=dict)
+    log: list[tuple[int, str, int]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, block: bytes) -> "Header":
+        """Return the header that was written, or say what is wrong with it."""
+        content = unseal(block)
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise SnapshotError(f"the state was not written in format {FORMAT}, which is read here")
+        return cls(**content)
+
+    def write(self) -> bytes:
+        """Return the header as a block."""
+        return seal({"format": FORMAT, **asdict(self)})
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of all blocks."""
+        return sum(size for _, size in self.blocks.values())
+
+    @property
+    def log_bytes(self) -> int:
+        """The bytes of the log that are not in blocks yet."""
+        return sum(size for version, _, size in self.log if version > self.base)
+
+
+@dataclass
+class Copy:
+    """An operator as it was after a micro-batch."""
+
+    version: int
+    token: str
+    operator: Operator
+
+
+class Copies:
+    """The working copies that this process has, the oldest of them forgotten when they are too large."""
+
+    def __init__(self, most: int = COPIES) -> None:
+        self.most = most
+        self._held: OrderedDict[str, Copy] = OrderedDict()
+
+    def pop(self, stream: str) -> Copy | None:
+        """Take the copy of a shard out."""
+        return self._held.pop(stream, None)
+
+    def put(self, stream: str, copy: Copy) -> None:
+        """Keep a copy for the next micro-batch."""
+        self._held[stream] = copy
+        total = 0
+        for name in reversed(list(self._held)):
+            total += self._held[name].operator.counters.state_bytes
+            if total > self.most and name != stream:
+                del self._held[name]
+
+
+class Shard:
+    """Some of a query's keys: `take` micro-batches as they were packed, and have them kept in a store.
+
+    `facts` must stay the same as long as the store lives, as the query must, except that windows may be
+    added.
+    """
+
+    def __init__(
+        self, packing: Packing, store: Store, facts: dict[str, Any], copies: Copies
+    ) -> None:
+        self._packing = packing
+        self._query = packing.query
+        self._store = store
+        self._facts = facts
+        self._copies = copies
+        self._written = 0
+
+    def take(self, packed: list[bytes], watermark: int | None) -> Done:
+        """Take a micro-batch and move the watermark, and return what is to be reported."""
+        header, operator = self._opened()
+        before = operator.counters
+        results = self._apply(operator, packed, watermark)
+        header.version += 1
+        header.token = uuid.uuid4().hex
+        self._save(header, operator, packed, watermark)
+        self._copies.put(header.stream, Copy(header.version, header.token, operator))
+        stored = header.block_bytes + header.log_bytes
+        return Done(results, _since(before, operator.counters), self._written, stored)
+
+    def _apply(
+        self, operator: Operator, packed: list[bytes], watermark: int | None
+    ) -> pa.Table | None:
+        tables = self._packing.feed(operator, packed)
+        if watermark is not None:
+            tables.append(operator.advance(watermark))
+        filled = [table for table in tables if table.num_rows]
+        return pa.concat_tables(filled, promote_options="permissive") if filled else None
+
+    # From the store
+
+    def _opened(self) -> tuple[Header, Operator]:
+        """Return the shard as it is in the store, from a copy if there is one that serves."""
+        block = self._store.get(HEADER)
+        if block is None:
+            return Header(identity(self._query), self._facts), self._packing.operator(self._query)
+        header = Header.read(block)
+        if header.facts != self._facts:
+            raise SnapshotError(_other_facts(header.facts, self._facts))
+        copy = self._copies.pop(header.stream)
+        known = {version: token for version, token, _ in header.log} | {
+            header.version: header.token
+        }
+        if copy is None or known.get(copy.version) != copy.token:
+            copy = Copy(header.base, "", self._read(header))
+        for version, _, _ in header.log:
+            if version > copy.version:
+                packed, watermark = self._block(f"log/{version}")
+                self._apply(copy.operator, packed, watermark)
+        return header, self._extended(header, copy.operator)
+
+    def _read(self, header: Header) -> Operator:
+        """Read the operator from its blocks, under the query it had then."""
+        query = _as_it_was(self._query, header.query)
+        if not header.blocks:
+            return self._packing.operator(query)
+        blocks = {name: self._block(f"block/{name}") for name in header.blocks}
+        return Operator.from_plain(query, joined(blocks))
+
+    def _block(self, name: str) -> Any:
+        block = self._store.get(name)
+        if block is None:
+            raise SnapshotError(f"block {name!r} is missing from the state store")
+        size, body = unseal(block)
+        return unseal(pa.decompress(body, size, "lz4", asbytes=True))
+
+    def _extended(self, header: Header, operator: Operator) -> Operator:
+        """Add the windows that the query has and the state has not."""
+        for name, window in self._query.windows.items():
+            if name not in operator.query.windows:
+                operator.add_window(name, window)
+        if header.query != identity(self._query):
+            header.query = identity(self._query)
+            header.base = NOTHING
+            self._forget(header, len(header.log))  # it would give other windows to older copies
+        return operator
+
+    # To the store
+
+    def _save(
+        self, header: Header, operator: Operator, packed: list[bytes], watermark: int | None
+    ) -> None:
+        entry = _packed((packed, watermark))
+        grown = header.log_bytes + len(entry)
+        enough = max(SHORT_LOG, header.rewritten, header.block_bytes // SHARE)
+        behind = header.version - header.base
+        if grown >= enough or behind >= LONG_LOG or header.base == NOTHING:
+            self._write_blocks(header, operator)
+        if header.base < header.version or SHARE * len(entry) < header.block_bytes:
+            self._put(f"log/{header.version}", entry)
+            header.log.append((header.version, header.token, len(entry)))
+        else:  # a log with a gap is of no use
+            self._forget(header, len(header.log))
+        self._put(HEADER, header.write())
+
+    def _write_blocks(self, header: Header, operator: Operator) -> None:
+        """Write the blocks that have changed, and forget most of the log."""
+        blocks = cut(operator.plain(), header.stretches)
+        before, written = header.blocks, self._written
+        header.blocks = {}
+        for name, content in blocks.items():
+            raw = seal(content)
+            digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
+            held = before.get(name)
+            if held is not None and held[0] == digest:
+                header.blocks[name] = held
+                continue
+            block = _squeezed(raw)
+            self._put(f"block/{name}", block)
+            header.blocks[name] = (digest, len(block))
+        for name in before.keys() - header.blocks.keys():
+            self._store.delete(f"block/{name}")
+        header.rewritten = self._written - written
+        header.base = header.version
+        self._shorten(header)
+
+    def _shorten(self, header: Header) -> None:
+        """Keep the end of the log, for copies that are a little behind."""
+        kept = total = 0
+        for _, _, size in reversed(header.log[-LONG_LOG:]):
+            total += size
+            kept += SHARE * total <= header.block_bytes
+        self._forget(header, len(header.log) - kept)
+
+    def _forget(self, header: Header, entries: int) -> None:
+        for version, _, _ in header.log[:entries]:
+            self._store.delete(f"log/{version}")
+        header.log = header.log[entries:]
+
+    def _put(self, name: str, block: bytes) -> None:
+        self._written += len(block)
+        self._store.put(name, block)
+
+
+def _packed(content: Any) -> bytes:
+    return _squeezed(seal(content))
+
+
+def _squeezed(raw: bytes) -> bytes:
+    return seal((len(raw), pa.compress(raw, "lz4", asbytes=True)))
+
+
+def _as_it_was(query: Query, saved: dict[str, Any]) -> Query:
+    """Return the query that the state is of, if it differs only by windows that were added."""
+    windows = {n: query.windows[n] for n in saved.get("windows", {}) if n in query.windows}
+    then = replace(query, windows=windows) if windows else query
+    refuse_other(identity(then), saved)
+    return then
+
+
+def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
+    names = [name for name in wanted if wanted[name] != saved.get(name)]
+    differences = [f"{name} was {saved.get(name)!r} and is {wanted[name]!r}" for name in names]
+    return f"the checkpoint cannot serve this query: {'; '.join(differences)}"
+
+
+def _since(before: Counters, now: Counters) -> Counters:
+    """Return what was counted since; what is held is what is held now."""
+    done = ("rows", "late", "dropped", "bad_times", "windows_reported")
+    return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in done})

@@ -1,0 +1,235 @@
+"""Shards without Spark: packed rows in, blocks in a dict, copies that fall behind or are lost."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import muntin as mt
+from muntin.spark.blocks import KEYS_PER_BLOCK, cut, joined
+from muntin.spark.packing import HASH, Packing
+from muntin.spark.shard import Copies, Shard
+
+SCHEMA = pa.schema(
+    [
+        ("t", pa.int64()),
+        ("k", pa.string()),
+        ("v", pa.int64()),
+        ("s", pa.string()),
+        ("b", pa.bool_()),
+    ]
+)
+EMPTY = pa.Table.from_batches([], SCHEMA)
+COMMUTATIVE = {"sum": mt.Sum("v"), "max": mt.Max("v"), "n": mt.Count()}
+OBJECTS = {"distinct": mt.CountDistinct("s"), "median": mt.Median("v")}
+IDENTITY = ("k", "window", "start", "end", "kind")
+ORDER = {"first": mt.First("s"), "all": mt.Collect("v"), "top": mt.ArgMax("v", "s")}
+
+
+class MemoryBlocks(dict):
+    """A state store that can be rolled back, as Spark's is when a task fails."""
+
+    def put(self, name: str, block: bytes) -> None:
+        self[name] = block
+
+    def delete(self, name: str) -> None:
+        del self[name]
+
+
+def rows(rng: np.random.Generator, first: int, last: int, count: int, keys: int = 5) -> pa.Table:
+    words = np.array(["x", "y", "z", None], object)
+    return pa.table(
+        {
+            "t": rng.integers(first, last, count),
+            "k": pa.array([f"k{i}" if i else None for i in rng.integers(0, keys, count)]),
+            "v": pa.array(rng.integers(0, 50, count), mask=rng.random(count) < 0.1),
+            "s": pa.array(words[rng.integers(0, 4, count)], pa.string()),
+            "b": pa.array(rng.random(count) < 0.1),
+        },
+        schema=SCHEMA,
+    )
+
+
+def hashed(table: pa.Table) -> pa.Table:
+    codes = [hash(k) for k in table["k"].to_pylist()]
+    return table.append_column(HASH, pa.array(codes, pa.int64()))
+
+
+def listed(table: pa.Table | None) -> list[dict]:
+    return [] if table is None else table.to_pylist()
+
+
+def ordered(reported: list[dict]) -> list[dict]:
+    return sorted(reported, key=lambda row: str([row[n] for n in IDENTITY]))
+
+
+QUERIES: dict[str, Callable[[], mt.Query]] = {
+    "time": lambda: query({"a": mt.Sliding(20, 5), "b": mt.Tumbling(7)}, COMMUTATIVE),
+    "objects": lambda: query({"a": mt.Sliding(20, 5)}, COMMUTATIVE | OBJECTS),
+    "gaps": lambda: query({"a": mt.Sliding(3, 10)}, COMMUTATIVE),
+    "order": lambda: query({"a": mt.Sliding(20, 5), "s": mt.Session(3)}, ORDER),
+    "session": lambda: query({"a": mt.Tumbling(9), "s": mt.Session(2)}, COMMUTATIVE),
+    "count": lambda: query({"c": mt.Sliding(7, 3, measure="count")}, COMMUTATIVE),
+    "last": lambda: query({"l": mt.LastN(4, 10), "p": mt.Punctuation("b")}, COMMUTATIVE | ORDER),
+    "changes": lambda: query({"a": mt.Sliding(20, 1)}, COMMUTATIVE, emit="changes"),
+}
+
+
+def query(windows, aggregates, **options) -> mt.Query:
+    options = {"lateness": 15, **options}
+    return mt.Query(time="t", keys="k", windows=windows, aggregates=aggregates, **options)
+
+
+def stream(seed: int, batches: int) -> list[tuple[pa.Table, int]]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(batches):
+        count = int(rng.integers(0, 60))
+        made.append((rows(rng, 12 * i - 20, 12 * i + 12, count), 12 * i - 6))
+    return made
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_shards_report_what_one_operator_reports(name: str, seed: int, monkeypatch) -> None:
+    """Whatever the shards, the processes that have them, failing tasks, and when blocks are written."""
+    monkeypatch.setattr("muntin.spark.shard.SHORT_LOG", [1, 400, 1 << 16][seed])
+    asked = QUERIES[name]()
+    chance = random.Random(seed)
+    packing = Packing(f"{name}{seed}", asked, EMPTY)
+    shards, workers = 3, [Copies(), Copies(most=chance.choice([0, 1 << 30]))]
+    stores = [MemoryBlocks() for _ in range(shards)]
+    whole = asked.operator()
+    for table, watermark in stream(seed, 25):
+        expected = listed(whole.process(table)) + listed(whole.advance(watermark))
+        packed: dict[int, list[bytes]] = {i: [] for i in range(shards)}
+        for half in (table.slice(0, len(table) // 2), table.slice(len(table) // 2)):
+            for shard, payload in packing.pack(hashed(half), shards) if len(half) else ():
+                packed[shard].append(payload)
+        reported: list[dict] = []
+        for i, payloads in packed.items():
+            if chance.random() < 0.2:  # a task that fails after it was done
+                lost = MemoryBlocks(stores[i])
+                Shard(packing, lost, {}, chance.choice(workers)).take(payloads, watermark)
+            done = Shard(packing, stores[i], {}, chance.choice(workers)).take(payloads, watermark)
+            reported += listed(done.results)
+        assert ordered(reported) == ordered(expected)
+    total = whole.counters
+    assert total.rows > 0
+    assert total.windows_reported > 0
+
+
+def run(packing: Packing, store: MemoryBlocks, batches, copies: Copies) -> list[dict]:
+    reported = []
+    for table, watermark in batches:
+        packed = [p for _, p in packing.pack(hashed(table), 1)] if len(table) else []
+        reported += listed(Shard(packing, store, {}, copies).take(packed, watermark).results)
+    return reported
+
+
+def test_what_is_written_does_not_grow_with_the_window() -> None:
+    """Bytes for the same rows, under windows of 20 and of 2000 slices."""
+    rng = np.random.default_rng(1)
+    batches = [(rows(rng, 40 * i, 40 * i + 40, 2000, keys=50), 40 * i) for i in range(120)]
+    written = {}
+    for size in (20, 2000):
+        packing = Packing(f"size {size}", query({"a": mt.Sliding(size, 1)}, COMMUTATIVE), EMPTY)
+        store, copies, total = MemoryBlocks(), Copies(), 0
+        for table, watermark in batches:
+            packed = [p for _, p in packing.pack(hashed(table), 1)]
+            total += Shard(packing, store, {}, copies).take(packed, watermark).written
+        written[size] = total
+    assert written[2000] < 2 * written[20]
+
+
+def test_blocks_that_do_not_change_are_not_written_again() -> None:
+    operator = QUERIES["time"]().operator()
+    operator.expect(EMPTY)
+    stretches: dict[str, int] = {}
+    rng = np.random.default_rng(2)
+    wide = rows(rng, 0, 10_000, 5000)
+    operator.process(wide)
+    before = cut(operator.plain(), stretches)
+    operator.process(rows(rng, 9_990, 10_000, 10))
+    after = cut(operator.plain(), stretches)
+    changed = [name for name in after if str(after[name]) != str(before.get(name))]
+    assert len(after) > 20
+    assert {name.rpartition("/")[0] for name in changed} <= {"", "slices/0"}
+    assert len(changed) <= 3
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_state_is_what_its_blocks_were_cut_from(name: str) -> None:
+    asked = QUERIES[name]()
+    operator = asked.operator()
+    operator.expect(EMPTY)
+    for table, watermark in stream(4, 10):
+        operator.process(table)
+        operator.advance(watermark)
+        again = type(operator).from_plain(asked, joined(cut(operator.plain(), {})))
+        assert replace(again.counters, state_bytes=0) == replace(operator.counters, state_bytes=0)
+        same = asked.restore(operator.snapshot())
+        assert ordered(listed(again.advance(10_000))) == ordered(listed(same.advance(10_000)))
+
+
+def test_many_keys_are_several_blocks() -> None:
+    operator = query({"a": mt.Tumbling(10)}, COMMUTATIVE).operator()
+    count = 2 * KEYS_PER_BLOCK + 1
+    table = pa.table({"t": np.zeros(count, int), "k": [f"{i}" for i in range(count)]})
+    operator.process(table.append_column("v", pa.array(np.arange(count))))
+    blocks = cut(operator.plain(), {})
+    assert {name for name in blocks if name.startswith("keys")} == {"keys/0", "keys/1", "keys/2"}
+    assert joined(blocks)["keys"] == operator.plain()["keys"]
+
+
+def test_a_window_can_be_added_to_a_store() -> None:
+    asked = QUERIES["time"]()
+    more = replace(asked, windows={**asked.windows, "c": mt.Tumbling(4)})
+    batches, store = stream(5, 12), MemoryBlocks()
+    run(Packing("less", asked, EMPTY), store, batches[:6], Copies())
+    operator = asked.operator()
+    for table, watermark in batches[:6]:
+        operator.process(table)
+        operator.advance(watermark)
+    operator.add_window("c", mt.Tumbling(4))
+    expected = []
+    for table, watermark in batches[6:]:
+        operator.process(table)
+        expected += listed(operator.advance(watermark))
+    reported = run(Packing("more", more, EMPTY), store, batches[6:], Copies())
+    assert ordered(reported) == ordered(expected)
+    assert any(row["window"] == "c" for row in reported)
+
+
+def test_another_query_is_refused_with_what_differs() -> None:
+    asked, store = QUERIES["time"](), MemoryBlocks()
+    run(Packing("one", asked, EMPTY), store, stream(6, 2), Copies())
+    others = {
+        "lateness": replace(asked, lateness=3),
+        "windows": replace(asked, windows={"a": mt.Sliding(20, 4), "b": mt.Tumbling(7)}),
+        "aggregates": replace(asked, aggregates={"sum": mt.Sum("v")}),
+    }
+    for word, other in others.items():
+        with pytest.raises(mt.SnapshotError, match=word):
+            run(Packing(word, other, EMPTY), store, stream(6, 1), Copies())
+    fresh, packing = MemoryBlocks(), Packing("two", asked, EMPTY)
+    Shard(packing, fresh, {"partitions": 2}, Copies()).take([], 1)
+    with pytest.raises(mt.SnapshotError, match="partitions was 2 and is 3"):
+        Shard(packing, fresh, {"partitions": 3}, Copies()).take([], 2)
+
+
+def test_damaged_and_missing_blocks_are_errors() -> None:
+    asked, store = QUERIES["time"](), MemoryBlocks()
+    packing = Packing("damage", asked, EMPTY)
+    run(packing, store, stream(7, 4), Copies())
+    for name in list(store):
+        for damaged in (MemoryBlocks(store), MemoryBlocks(store)):
+            damaged[name] = damaged[name][:-1] + bytes([damaged[name][-1] ^ 1])
+            with pytest.raises(mt.SnapshotError):
+                Shard(packing, damaged, {}, Copies()).take([], 100)
+    del store["log/1"]
+    with pytest.raises(mt.SnapshotError, match="log/1"):
+        Shard(packing, store, {}, Copies()).take([], 100)
