@@ -205,8 +205,8 @@ def test_a_window_can_be_added_to_a_store() -> None:
 
 
 def test_another_query_is_refused_with_what_differs() -> None:
-    asked, store = QUERIES["time"](), MemoryBlocks()
-    run(Packing("one", asked, EMPTY), store, stream(6, 2), Copies())
+    asked, store, copies = QUERIES["time"](), MemoryBlocks(), Copies()
+    run(Packing("one", asked, EMPTY), store, stream(6, 2), copies)
     others = {
         "lateness": replace(asked, lateness=3),
         "windows": replace(asked, windows={"a": mt.Sliding(20, 4), "b": mt.Tumbling(7)}),
@@ -214,7 +214,7 @@ def test_another_query_is_refused_with_what_differs() -> None:
     }
     for word, other in others.items():
         with pytest.raises(mt.SnapshotError, match=word):
-            run(Packing(word, other, EMPTY), store, stream(6, 1), Copies())
+            run(Packing(word, other, EMPTY), store, stream(6, 1), copies)
     fresh, packing = MemoryBlocks(), Packing("two", asked, EMPTY)
     Shard(packing, fresh, {"partitions": 2}, Copies()).take([], 1)
     with pytest.raises(mt.SnapshotError, match="partitions was 2 and is 3"):

@@ -175,21 +175,21 @@ class Shard:
         header = Header.read(block)
         if header.facts != self._facts:
             raise SnapshotError(_other_facts(header.facts, self._facts))
+        then = _as_it_was(self._query, header.query)
         copy = self._copies.pop(header.stream)
         known = {version: token for version, token, _ in header.log} | {
             header.version: header.token
         }
         if copy is None or known.get(copy.version) != copy.token:
-            copy = Copy(header.base, "", self._read(header))
+            copy = Copy(header.base, "", self._read(header, then))
         for version, _, _ in header.log:
             if version > copy.version:
                 packed, watermark = self._block(f"log/{version}")
                 self._apply(copy.operator, packed, watermark)
         return header, self._extended(header, copy.operator)
 
-    def _read(self, header: Header) -> Operator:
+    def _read(self, header: Header, query: Query) -> Operator:
         """Read the operator from its blocks, under the query it had then."""
-        query = _as_it_was(self._query, header.query)
         if not header.blocks:
             return self._packing.operator(query)
         blocks = {name: self._block(f"block/{name}") for name in header.blocks}

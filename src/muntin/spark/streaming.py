@@ -117,6 +117,8 @@ class _ShardProcessor(StatefulProcessor):
                 frame["part"], frame["piece"], frame["packed"], strict=True
             )
         )
+        for timer in list(self._handle.listTimers()):
+            self._handle.deleteTimer(timer)
         yield self._take([packed for _, _, packed in pieces], timerValues)
 
     def handleExpiredTimer(
@@ -144,8 +146,6 @@ class _ShardProcessor(StatefulProcessor):
         shard = Shard(self._packing, _Blocks(self._blocks), facts, _copies)
         watermark = 1000 * reached - self._delay if reached > 0 else None
         done = shard.take(packed, watermark)
-        for timer in list(self._handle.listTimers()):
-            self._handle.deleteTimer(timer)
         self._handle.registerTimer(reached + 1)
         return _reported(done)
 

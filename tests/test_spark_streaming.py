@@ -1,0 +1,151 @@
+"""Queries on Spark streams give what Spark's own windows give, and what the embedded operator gives."""
+
+from dataclasses import replace
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+import muntin as mt
+from tests.spark_streams import (
+    collect,
+    comparable,
+    embedded,
+    random_rows,
+    read_stream,
+    write_file,
+    write_files,
+)
+
+SUMS = {"sum": mt.Sum("v"), "max": mt.Max("v"), "mean": mt.Mean("x"), "rows": mt.Count()}
+
+
+def native_sums():
+    return [
+        F.sum("v").alias("sum"),
+        F.max("v").alias("max"),
+        F.avg("x").alias("mean"),
+        F.count(F.lit(1)).alias("rows"),
+    ]
+
+
+def asked(windows, aggregates=SUMS, **options) -> mt.Query:
+    options = {"keys": ("k", "n"), "watermark": "5 seconds", **options}
+    return mt.Query(time="ts", windows=windows, aggregates=aggregates, **options)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return [random_rows(1, batch) for batch in range(5)]
+
+
+@pytest.fixture(scope="module")
+def folder(tables, tmp_path_factory):
+    made = tmp_path_factory.mktemp("stream") / "in"
+    write_files(made, tables)
+    return made
+
+
+NATIVE_WINDOWS = {
+    "sliding": (mt.Sliding("20 s", "5 s"), lambda: F.window("ts", "20 seconds", "5 seconds")),
+    "tumbling": (mt.Tumbling("7 s"), lambda: F.window("ts", "7 seconds")),
+    "session": (mt.Session("2 s"), lambda: F.session_window("ts", "2 seconds")),
+}
+
+
+@pytest.mark.parametrize("name", NATIVE_WINDOWS)
+def test_windows_are_those_of_spark(spark, folder, tmp_path, name):
+    window, native = NATIVE_WINDOWS[name]
+    stream = read_stream(spark, folder)
+    ours = collect(mt.spark.aggregate(stream, asked({"w": window})), tmp_path / "ours", "append")
+    theirs = stream.withWatermark("ts", "5 seconds").groupBy("k", "n", native().alias("w"))
+    theirs = theirs.agg(*native_sums()).select(
+        "k", "n", F.lit("w").alias("window"), "w.start", "w.end", F.lit("result").alias("kind"),
+        "sum", "max", "mean", "rows",
+    )  # fmt: skip
+    assert comparable(ours) == comparable(collect(theirs, tmp_path / "theirs", "append"))
+    assert len(ours) > 20
+
+
+EMBEDDED = {
+    "several at once": asked(
+        {"a": mt.Sliding("20 s", "5 s"), "b": mt.Tumbling("7 s"), "s": mt.Session("2 s")},
+        lateness="15 s",
+    ),
+    "folded, with objects": asked(
+        {"a": mt.Sliding("20 s", "5 s")},
+        {**SUMS, "distinct": mt.CountDistinct("s"), "median": mt.Median("v"), "std": mt.Std("v")},
+        lateness="20 s",
+    ),
+    "order matters": asked(
+        {"a": mt.Tumbling("8 s"), "l": mt.LastN(5, "10 s")},
+        {
+            "first": mt.First("s"),
+            "all": mt.Collect("v"),
+            "top": mt.ArgMax("v", "s"),
+            "m": mt.M4("v"),
+        },
+        lateness="15 s",
+    ),
+    "counted and punctuated": asked(
+        {"c": mt.Sliding(9, 4, measure="count"), "p": mt.Punctuation("b")}, keys="k", lateness="9 s"
+    ),
+    "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
+    "product": asked({"a": mt.Tumbling("8 s")}, {"p": mt.Product(mt.Sum("v"), mt.Max("x"))}),
+}
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_results_are_those_of_the_operator(spark, folder, tables, tmp_path, name):
+    query = EMBEDDED[name]
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), query), tmp_path / "cp")
+    assert comparable(results) == comparable(embedded(query, tables))
+    assert len(results) > 5
+
+
+def test_append_reports_only_what_is_final(spark, folder, tables, tmp_path):
+    query = asked({"a": mt.Sliding("20 s", "5 s"), "s": mt.Session("2 s")}, lateness="15 s")
+    results = collect(
+        mt.spark.aggregate(read_stream(spark, folder), query, mode="append"),
+        tmp_path / "cp",
+        "append",
+    )
+    assert {row["kind"] for row in results} == {"result"}
+    final = asked(query.windows, watermark="20 s")
+    assert comparable(results) == comparable(embedded(final, tables))
+
+
+def test_a_restart_goes_on_and_a_window_can_be_added(spark, tables, tmp_path):
+    query = asked({"a": mt.Sliding("20 s", "5 s")}, lateness="15 s")
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    write_files(folder, tables[:2])
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    assert collect.progress
+    write_file(folder, 2, tables[2])
+    results += collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    assert comparable(results) == comparable(embedded(query, [*tables[:2], None, tables[2]]))
+    more = replace(query, windows={**query.windows, "b": mt.Tumbling("5 s")})
+    write_file(folder, 3, tables[3])
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), more), checkpoint)
+    assert {row["window"] for row in results} == {"a", "b"}
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
+    folder = tmp_path / "in"
+    write_files(folder, [random_rows(2, 0)])
+    stream = read_stream(spark, folder)
+    collect(mt.spark.aggregate(stream, asked({"a": mt.Tumbling("8 s")})), tmp_path / "cp")
+    write_file(folder, 1, random_rows(2, 1))
+    other = asked({"a": mt.Tumbling("9 s")})
+    with pytest.raises(StreamingQueryException, match=r"windows is \{'a'.*9"):
+        collect(mt.spark.aggregate(stream, other), tmp_path / "cp")
+
+
+def test_metrics_are_in_the_progress(spark, folder, tables, tmp_path):
+    query = asked({"a": mt.Sliding("20 s", "5 s")})
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), query), tmp_path / "cp")
+    seen = [p["observedMetrics"]["muntin"].asDict() for p in collect.progress]
+    assert sum(m["rows"] for m in seen) == sum(len(t) for t in tables)
+    assert sum(m["windows"] for m in seen) == len(results)
+    assert sum(m["dropped"] for m in seen) > 0
+    assert all(m["state_bytes"] > 0 and m["written_bytes"] > 0 for m in seen)
