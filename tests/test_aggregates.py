@@ -205,6 +205,8 @@ def test_types_beyond_numbers():
     assert result(mt.Sum(), hours) == dt.timedelta(hours=4)
     assert result(mt.Mean(), hours) == dt.timedelta(hours=2)
     assert result(mt.Median(), hours) == dt.timedelta(hours=2)
+    days = [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 2)]
+    assert result(mt.Median(), days) == dt.datetime(2026, 1, 1, 12)
     assert result(mt.Sum(), [Decimal("0.1"), Decimal("0.2")]) == Decimal("0.3")
     assert result(mt.Max(), ["a", "c", "b"]) == "c"
     assert result(mt.Range(), [dt.date(2026, 1, 1), dt.date(2026, 1, 4)]) == dt.timedelta(days=3)

@@ -1,12 +1,15 @@
 """Queries on Spark streams give what Spark's own windows give, and what the embedded operator gives."""
 
+import datetime as dt
 from dataclasses import replace
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import muntin as mt
+from muntin.spark.packing import grouping_keys
 from tests.spark_streams import (
     collect,
     comparable,
@@ -149,3 +152,77 @@ def test_metrics_are_in_the_progress(spark, folder, tables, tmp_path):
     assert sum(m["windows"] for m in seen) == len(results)
     assert sum(m["dropped"] for m in seen) > 0
     assert all(m["state_bytes"] > 0 and m["written_bytes"] > 0 for m in seen)
+
+
+def test_keys_that_went_quiet_are_reported(spark, tmp_path):
+    table = random_rows(3, 0)
+    quiet = [table, *(only(random_rows(3, batch), "b") for batch in (1, 2, 4))]
+    write_files(tmp_path / "in", quiet)
+    query = asked({"a": mt.Sliding("20 s", "5 s"), "s": mt.Session("2 s")}, keys="k")
+    results = collect(
+        mt.spark.aggregate(read_stream(spark, tmp_path / "in"), query), tmp_path / "cp"
+    )
+    assert comparable(results) == comparable(embedded(query, quiet))
+    late = [row for row in results if row["k"] == "a"]
+    assert max(row["end"] for row in late) > min(row["start"] for row in results)
+
+
+def only(table, key):
+    return table.filter(pc.equal(table["k"], key))
+
+
+def test_the_number_of_shards_is_kept_in_the_checkpoint(spark, tables, tmp_path):
+    query = asked({"a": mt.Sliding("20 s", "5 s")})
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    write_files(folder, tables[:2])
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    write_file(folder, 2, tables[2])
+    spark.conf.set("spark.sql.shuffle.partitions", 3)
+    try:
+        results += collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", 2)
+    assert comparable(results) == comparable(embedded(query, [*tables[:2], None, tables[2]]))
+
+
+def test_each_partition_has_a_shard(spark):
+    for partitions in (1, 2, 7, 200):
+        keys = [(key,) for key in grouping_keys(partitions)]
+        frame = spark.createDataFrame(keys, "shard int")
+        placed = frame.select(F.expr(f"pmod(hash(shard), {partitions})")).toArrow()
+        assert placed[0].to_pylist() == list(range(partitions))
+
+
+def test_keys_and_values_of_many_types(spark, tmp_path):
+    """What goes in as a key or a value of some type comes out as it went in."""
+    keys = {
+        "flag": "b",
+        "day": "to_date(ts)",
+        "price": "cast(n as decimal(12, 3)) / 4",
+        "when": "date_trunc('minute', ts)",
+        "local": "cast(date_trunc('minute', ts) as timestamp_ntz)",
+        "bytes": "cast(k as binary)",
+        "pair": "named_struct('k', k, 'n', n)",
+        "real": "cast(n as float)",
+    }
+    write_files(tmp_path / "in", [random_rows(4, batch) for batch in range(2)])
+    stream = read_stream(spark, tmp_path / "in").select(
+        "ts", *(F.expr(f"{e} as {n}") for n, e in keys.items())
+    )
+    query = mt.Query(
+        time="ts",
+        keys=tuple(keys),
+        windows={"w": mt.Tumbling("20 s")},
+        aggregates={"n": mt.Count(), "days": mt.Max("day"), "all": mt.Collect("price")},
+        watermark="1 second",
+    )
+    out = mt.spark.aggregate(stream, query)
+    results = collect(out, tmp_path / "cp", "append")
+    assert {n: out.schema[n].dataType for n in keys} == {n: stream.schema[n].dataType for n in keys}
+    assert out.schema["start"].dataType == stream.schema["ts"].dataType
+    assert results
+    for row in results:
+        assert row["days"] == row["day"]
+        assert set(row["all"] or [row["price"]]) == {row["price"]}
+        assert (row["pair"]["k"] or "").encode() == (row["bytes"] or b"")
+        assert row["start"] <= row["when"] + dt.timedelta(minutes=1)

@@ -81,6 +81,10 @@ class Plan:
                 f"  state:  {lane.state}",
             ]
         lines += ["", *(_aggregate_line(n, a) for n, a in self.query.aggregates.items())]
+        travel = (
+            f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
+        )
+        lines += ["", f"before a shuffle rows {travel}"]
         return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ because it has no place in Python's order; it ranks above every number. As a mul
 exact inverse.
 """
 
+import datetime as dt
 import math
 from bisect import bisect_left
 from collections import Counter
@@ -121,7 +122,8 @@ def _median(partial: Runs) -> Any:
         return None
     if n % 2:
         return _at_rank(partial, n // 2 + 1)
-    return (_at_rank(partial, n // 2) + _at_rank(partial, n // 2 + 1)) / 2
+    low, high = _at_rank(partial, n // 2), _at_rank(partial, n // 2 + 1)
+    return low + (high - low) / 2 if isinstance(low, dt.date) else (low + high) / 2
 
 
 def _nearest_rank(share: Fraction) -> Callable[[Runs], Any]:

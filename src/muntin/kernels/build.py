@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -206,7 +206,7 @@ def _types(
         partial = kernel.lift(value)
         merged = kernel.combine(partial, partial)
         result = kernel.lower(merged) if own else kernel.lower(merged, 2)
-    except (TypeError, ValueError, AttributeError, IndexError, KeyError, ArithmeticError) as error:
+    except Exception as error:  # a user's functions may raise anything
         raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
     scalar = not isinstance(partial, tuple)
     fields = tuple(
@@ -312,5 +312,11 @@ def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
 
     jitted = {}
     for role, function in functions.items():
-        jitted[role] = numba.njit(error_model="numpy", nogil=True)(function)
+        plain = function if isinstance(function, FunctionType) else _called(function)
+        jitted[role] = numba.njit(error_model="numpy", nogil=True)(plain)
     return memory_module(f"muntin_{name}", HEAD + text, **jitted)
+
+
+def _called(function: Any) -> Any:
+    """Return a function of Python's own that calls another, such as abs."""
+    return lambda *parts: function(*parts)

@@ -15,7 +15,6 @@ from pyspark.sql.types import (
     MapType,
     StructField,
     StructType,
-    TimestampNTZType,
     TimestampType,
     VariantType,
 )
@@ -29,7 +28,6 @@ from muntin.spark.streaming import METRICS, arrow_schema, stream_results
 
 MODES = ("append", "update")
 DELAY = "spark.watermarkDelayMs"
-EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 UNHASHED = (MapType, ArrayType, VariantType)
 
 
@@ -79,10 +77,10 @@ def _columns(df: DataFrame, query: Query) -> list[str]:
                 else f"the DataFrame has two columns {name!r}: rename one"
             )
     kind = df.schema[query.time].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType):
+    if not isinstance(kind, TimestampType):
         raise TypeError(
             f"the time column {query.time!r} is {kind.simpleString()}: Spark's watermark needs a "
-            f"timestamp; make one with timestamp_micros({query.time}) or to_timestamp({query.time})"
+            f"timestamp; cast it, or make one with timestamp_micros({query.time})"
         )
     for name in query.keys:
         kind = df.schema[name].dataType
@@ -135,8 +133,6 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
 def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
     """Return the columns that are needed, times as microseconds, and a hash of the keys."""
     micros = F.unix_micros(F.col(f"`{query.time}`"))
-    if isinstance(df.schema[query.time].dataType, TimestampNTZType):
-        micros = F.expr(f"timestampdiff(MICROSECOND, {EPOCH}, `{query.time}`)")
     columns = [micros if n == query.time else F.col(f"`{n}`") for n in names]
     named = [column.alias(name) for column, name in zip(columns, names, strict=True)]
     keys = [F.col(f"`{name}`") for name in query.keys] or [F.lit(0)]

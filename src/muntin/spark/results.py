@@ -11,10 +11,16 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from muntin.query import Query
+from muntin.aggregates import Aggregate
+from muntin.feeds import SAME_TYPE
+from muntin.query import Query, columns_of
 from muntin.windows import Tumbling
 
 TRIES = 3
+TIME = "__muntin_time"
+TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary)
+ADDS = ("sum", "mean", "geo_mean", "var", "std", "range", "moment_sketch", "relative_variation")
+"""Aggregates that compute with their values, by the beginning of their names."""
 
 
 def result_types(query: Query, empty: pa.Table, declared: dict[str, pa.DataType]) -> pa.Schema:
@@ -23,35 +29,41 @@ def result_types(query: Query, empty: pa.Table, declared: dict[str, pa.DataType]
     operator.expect(empty)
     fields = []
     for field in operator.results().schema:
-        kind = declared.get(field.name, field.type)
-        if kinds.is_null(kind) and field.name in query.aggregates:
-            kind = _tried(query, field.name, empty.schema)
+        aggregate = query.aggregates.get(field.name)
+        kind = field.type
+        if field.name in declared:
+            kind = declared[field.name]
+        elif aggregate is not None:
+            kind = _result_type(field, aggregate, empty.schema)
         fields.append(pa.field(field.name, _spark_knows(kind)))
     return pa.schema(fields)
 
 
-def _tried(query: Query, name: str, schema: pa.Schema) -> pa.DataType:
+def _result_type(field: pa.Field, aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
+    inputs = {name: schema.field(name).type for name in columns_of(aggregate)}
+    for column, kind in inputs.items():
+        number = not (kinds.is_nested(kind) or any(test(kind) for test in TEXTS))
+        if not number and aggregate.name.startswith(ADDS):
+            raise TypeError(
+                f"aggregate {field.name!r} computes with numbers, and column {column!r} is {kind}: "
+                "cast it, or take another column"
+            )
+    found = _tried(field.name, aggregate, inputs) if kinds.is_null(field.type) else field.type
+    return _like(found, list(inputs.values()), aggregate.name in SAME_TYPE)
+
+
+def _tried(name: str, aggregate: Aggregate, inputs: dict[str, pa.DataType]) -> pa.DataType:
     """Return the type that an aggregate's results have on a few values."""
-    one = Query(
-        time=query.time,
-        windows={"try": Tumbling(1)},
-        aggregates={name: query.aggregates[name]},
-    )
-    rows = {field.name: _samples(field.type) for field in schema if field.name in one.columns}
+    query = Query(time=TIME, windows={"try": Tumbling(1)}, aggregates={name: aggregate})
+    rows = {column: _samples(kind) for column, kind in inputs.items()}
     found = pa.null()
     for count in range(1, TRIES + 1):
-        columns = {n: pa.array(values[:count], schema.field(n).type) for n, values in rows.items()}
-        columns[query.time] = pa.array([0] * count)
+        columns = {column: pa.array(rows[column][:count], kind) for column, kind in inputs.items()}
+        columns[TIME] = pa.array([0] * count)
         try:
-            kind = one.run(pa.table(columns)).schema.field(name).type
-            found = (
-                pa.unify_schemas(
-                    [pa.schema([(name, found)]), pa.schema([(name, kind)])],
-                    promote_options="permissive",
-                )
-                .field(name)
-                .type
-            )
+            kind = query.run(pa.table(columns)).schema.field(name).type
+            both = [pa.schema([(name, found)]), pa.schema([(name, kind)])]
+            found = pa.unify_schemas(both, promote_options="permissive").field(name).type
         except Exception as error:  # a user's functions may raise anything
             raise TypeError(
                 f"the type of {name!r} could not be found by trying it on {rows!r}: {error!r}; "
@@ -66,7 +78,7 @@ def _tried(query: Query, name: str, schema: pa.Schema) -> pa.DataType:
 
 
 def _samples(kind: pa.DataType) -> list[Any]:
-    """Return three values of a type."""
+    """Return three values of a type, or nulls for one that is not known here."""
     day = dt.datetime(2001, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
     if kinds.is_boolean(kind):
         return [True, False, True]
@@ -76,10 +88,8 @@ def _samples(kind: pa.DataType) -> list[Any]:
         return [1.5, 2.25, 4.0]
     if kinds.is_decimal(kind):
         return [decimal.Decimal(i).scaleb(-kind.scale) for i in (1, 2, 4)]
-    if kinds.is_string(kind) or kinds.is_large_string(kind):
-        return ["a", "b", "ab"]
-    if kinds.is_binary(kind) or kinds.is_large_binary(kind):
-        return [b"a", b"b", b"ab"]
+    if any(test(kind) for test in TEXTS):
+        return ["a", "b", "ab"] if "string" in str(kind) else [b"a", b"b", b"ab"]
     if kinds.is_timestamp(kind):
         days = [day + dt.timedelta(i) for i in range(TRIES)]
         return days if kind.tz else [day.replace(tzinfo=None) for day in days]
@@ -96,6 +106,20 @@ def _samples(kind: pa.DataType) -> list[Any]:
         pairs = zip(_samples(kind.key_type), _samples(kind.item_type), strict=True)
         return [[pair] for pair in pairs]
     return [None] * TRIES
+
+
+def _like(kind: pa.DataType, inputs: list[pa.DataType], same: bool) -> pa.DataType:
+    """Return a result's type with the time zone and the digits that its columns have."""
+    if kinds.is_timestamp(kind) and any(kinds.is_timestamp(i) and i.tz for i in inputs):
+        return pa.timestamp("us", "UTC")
+    if kinds.is_decimal(kind):
+        scales = [i.scale for i in inputs if kinds.is_decimal(i)] or [kind.scale]
+        return inputs[-1] if same else pa.decimal128(38, min(max(scales) + 4, 18))
+    if kinds.is_list(kind):
+        return pa.list_(_like(kind.value_type, inputs, same))
+    if kinds.is_struct(kind):
+        return pa.struct([(field.name, _like(field.type, inputs, same)) for field in kind])
+    return kind
 
 
 def _spark_knows(kind: pa.DataType) -> pa.DataType:

@@ -28,7 +28,8 @@ from muntin.spark.shard import Copies, Done, Shard
 PACKED = "shard int, part int, piece int, packed binary"
 COUNTED = ("rows", "late", "dropped", "windows", "keys", "state_bytes", "written_bytes")
 REPORTED = f"results binary, {', '.join(f'{name} bigint' for name in COUNTED)}"
-PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
+"""Where tasks find the number of partitions: what the checkpoint has, or what the session has."""
 ROWS_AT_ONCE = 1 << 20
 METRICS = "muntin"
 
@@ -63,7 +64,7 @@ class _Packer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        shards = int(context.getLocalProperty(PARTITIONS) or 200)
+        shards = _partitions(context)
         keys, part = grouping_keys(shards), context.partitionId()
         for piece, table in enumerate(_large(batches)):
             packed = list(self._packing.pack(self._timed(table), shards))
@@ -93,6 +94,12 @@ def _large(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             held, rows = [], 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def _partitions(context: TaskContext) -> int:
+    """Return the number of partitions of the state, which Spark keeps in the checkpoint."""
+    found = [context.getLocalProperty(name) for name in PARTITIONS]
+    return next(int(number) for number in [*found, "200"] if number)
 
 
 class _ShardProcessor(StatefulProcessor):
@@ -139,7 +146,7 @@ class _ShardProcessor(StatefulProcessor):
         context = TaskContext.get()
         assert context is not None
         facts = {
-            "partitions": int(context.getLocalProperty(PARTITIONS) or 200),
+            "partitions": _partitions(context),
             "mode": self._mode,
             "columns": [(field.name, str(field.type)) for field in self._packing.empty.schema],
         }
@@ -222,7 +229,9 @@ def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
     for field in wanted:
         column = table[field.name]
         try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            exact = not pa.types.is_decimal(field.type)  # others are rounded
+            same = column.type == field.type
+            columns.append(column if same else column.cast(field.type, safe=exact))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise TypeError(
                 f"results of {field.name!r} are {column.type} and were declared {field.type}: "
