@@ -91,7 +91,7 @@ def embedded(query: mt.Query, tables: list[pa.Table | None]) -> list[dict[str, A
 
 
 def comparable(results: Iterable[dict[str, Any]]) -> list[str]:
-    """Return results as sorted texts; whole numbers are equal to floats, times to times in any zone."""
+    """Return results as sorted texts: whole numbers equal floats, which may differ in the last bits."""
     return sorted(str({name: _plain(value) for name, value in row.items()}) for row in results)
 
 
@@ -102,4 +102,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    return float(value) if isinstance(value, int) else value
+    return f"{float(value):.10g}" if isinstance(value, int | float) else value

@@ -78,11 +78,9 @@ def test_arguments_are_checked(spark, stream):
     twice = stream.withColumnRenamed("text", "value")
     with pytest.raises(ValueError, match="two columns 'value'"):
         mt.spark.aggregate(twice, asked())
-    spark.sql("select current_timestamp() as timestamp, 1 as k, 2 as value").createTempView(
-        "finished"
-    )
-    with pytest.raises(NotImplementedError, match="streaming"):
-        mt.spark.aggregate(spark.table("finished"), asked())
+    finished = spark.sql("select 'a' as text, 1 as k, 2 as value")
+    with pytest.raises(TypeError, match="time column 'text' is string: times are"):
+        mt.spark.aggregate(finished, asked(time="text"))
 
 
 def test_another_state_store_is_refused(spark, stream):

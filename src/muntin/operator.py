@@ -224,6 +224,12 @@ class Operator:
         cells = lane.cells(keys.columns(np.arange(len(keys))), rows)
         return replace(cells, bad_times=batch.bad_times), numbers
 
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last time of the rows in slices that were folded, if there are any."""
+        starts = self._folding_lane().slices.starts()
+        return (int(starts.min()), self._latest) if len(starts) else None
+
     def merge(self, cells: Cells) -> None:
         """Take slices that another operator of the same query has folded."""
         lane = self._folding_lane()
@@ -315,13 +321,18 @@ class Operator:
     def finish(self, data: Any) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
         first = self.process(data)
+        last = self.complete()
+        return pa.concat_tables([first, last]) if first.num_rows else last
+
+    def complete(self) -> pa.Table:
+        """Return all windows that the rows have filled and that were not reported; no row may follow."""
         if not self._lanes:
-            return first
+            return self._table([])
         ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
         pairs = zip(self._lanes, ends, strict=True)
-        last = self._table([lane.advance(self._upto(lane, end)) for lane, end in pairs])
+        table = self._table([lane.advance(self._upto(lane, end)) for lane, end in pairs])
         self.watermark = max(ends)
-        return pa.concat_tables([first, last]) if first.num_rows else last
+        return table
 
     # Windows come and go
 

@@ -174,6 +174,11 @@ class Runs:
         held = np.stack([self.head, self.head, self.length], 1)[self.length > 0]
         return _spread(held)[0]
 
+    def starts(self) -> Array:
+        """Return what the items are ordered by, key by key."""
+        starts: Array = self.meta[self.live(), 0]
+        return starts
+
     def plain(self, keys: int, columns: Callable[[Array], list[list[Any]]]) -> dict[str, Any]:
         """Return the items of the first keys as plain data, with the columns beside their places."""
         places = self.live()

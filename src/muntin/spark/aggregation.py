@@ -12,22 +12,27 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DateType,
+    IntegralType,
     MapType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
     VariantType,
 )
 
 from muntin.needs import Needs
 from muntin.query import Query
+from muntin.spark.batch import batch_results
 from muntin.spark.packing import HASH, Packing
 from muntin.spark.results import result_types
-from muntin.spark.session import PROVIDER, ROCKSDB
+from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from muntin.spark.streaming import METRICS, arrow_schema, stream_results
 
 MODES = ("append", "update")
 DELAY = "spark.watermarkDelayMs"
+TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 UNHASHED = (MapType, ArrayType, VariantType)
 
 
@@ -39,14 +44,14 @@ def aggregate(
     types: Mapping[str, DataType | str] | None = None,
     metrics: str = METRICS,
 ) -> DataFrame:
-    """Return the windows of a query over a streaming DataFrame.
+    """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
-    The result has the keys, `window`, `start`, `end`, `kind` and a column per aggregate. In mode
-    "append" a window is reported once, when nothing can change it any more; in mode "update" when it is
-    complete, and again with kind "update" or "retract" when late rows change it. Without `mode` it is
-    "update" if the query has a lateness. `types` declares what results are where that cannot be found by
-    trying, as for your own aggregates on objects. `metrics` is the name of the observed metrics in
-    `lastProgress`.
+    The result has the keys, `window`, `start`, `end`, `kind` and a column per aggregate. A finished
+    DataFrame gives what a stream gives after everything has arrived. On a stream, in mode "append" a
+    window is reported once, when nothing can change it any more; in mode "update" when it is complete,
+    and again with kind "update" or "retract" when late rows change it. Without `mode` it is "update" if
+    the query has a lateness. `types` declares what results are where that cannot be found by trying, as
+    for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
     """
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
@@ -55,12 +60,15 @@ def aggregate(
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
     names = _columns(df, query)
     _check_pickles(query)
-    stream = _watermarked(df, query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
     packing = Packing(uuid.uuid4().hex, query, empty)
-    return stream_results(_selected(stream, query, names), packing, schema, mode, metrics)
+    if not df.isStreaming:
+        partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
+        return batch_results(_selected(df, query, names), packing, schema, partitions)
+    rows = _selected(_watermarked(df, query), query, names)
+    return stream_results(rows, packing, schema, mode, metrics)
 
 
 def _columns(df: DataFrame, query: Query) -> list[str]:
@@ -77,10 +85,15 @@ def _columns(df: DataFrame, query: Query) -> list[str]:
                 else f"the DataFrame has two columns {name!r}: rename one"
             )
     kind = df.schema[query.time].dataType
-    if not isinstance(kind, TimestampType):
+    if df.isStreaming and not isinstance(kind, TimestampType):
         raise TypeError(
             f"the time column {query.time!r} is {kind.simpleString()}: Spark's watermark needs a "
             f"timestamp; cast it, or make one with timestamp_micros({query.time})"
+        )
+    if not isinstance(kind, TIMES):
+        raise TypeError(
+            f"the time column {query.time!r} is {kind.simpleString()}: times are timestamps, dates or "
+            "whole numbers"
         )
     for name in query.keys:
         kind = df.schema[name].dataType
@@ -104,10 +117,7 @@ def _check_pickles(query: Query) -> None:
 
 def _watermarked(df: DataFrame, query: Query) -> DataFrame:
     """Return the stream with the query's watermark, or with the one that it has."""
-    session = df.sparkSession
-    if not df.isStreaming:
-        raise NotImplementedError("aggregate takes a streaming DataFrame; read it with readStream")
-    provider = session.conf.get(PROVIDER)
+    provider = df.sparkSession.conf.get(PROVIDER)
     if provider != ROCKSDB:
         raise ValueError(
             f"state needs Spark's RocksDB store, and {PROVIDER} is {provider}: start with "
@@ -132,8 +142,10 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
 
 def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
     """Return the columns that are needed, times as microseconds, and a hash of the keys."""
-    micros = F.unix_micros(F.col(f"`{query.time}`"))
-    columns = [micros if n == query.time else F.col(f"`{n}`") for n in names]
+    moment = F.col(f"`{query.time}`")
+    if isinstance(df.schema[query.time].dataType, TimestampType):
+        moment = F.unix_micros(moment)
+    columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
     named = [column.alias(name) for column, name in zip(columns, names, strict=True)]
     keys = [F.col(f"`{name}`") for name in query.keys] or [F.lit(0)]
     return df.select(*named, F.xxhash64(*keys).alias(HASH))

@@ -33,6 +33,11 @@ class Packing:
     query: Query
     empty: pa.Table
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The types of rows with the hash of their keys; their time is a time, not microseconds."""
+        return self.empty.schema.append(pa.field(HASH, pa.int64()))
+
     def operator(self, query: Query) -> Operator:
         """Return a new operator, which knows the types of all columns."""
         operator = query.operator()

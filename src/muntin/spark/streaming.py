@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from muntin.spark.packing import HASH, Packing, grouping_keys
+from muntin.spark.packing import Packing, grouping_keys
 from muntin.spark.shard import Copies, Done, Shard
 
 PACKED = "shard int, part int, piece int, packed binary"
@@ -46,7 +46,7 @@ def stream_results(
     delay = packing.query.allowed if mode == "append" else 0
     if delay:
         packing = replace(packing, query=replace(packing.query, lateness=0))
-    packed = rows.mapInArrow(_Packer(packing), PACKED)
+    packed = rows.mapInArrow(Packer(packing), PACKED)
     processor = _ShardProcessor(packing, delay, mode)
     reported = packed.groupBy("shard").transformWithStateInPandas(
         processor, REPORTED, mode.capitalize(), "EventTime"
@@ -55,19 +55,20 @@ def stream_results(
     return reported.observe(metrics, *sums).mapInArrow(_Unpacker(schema), schema)
 
 
-class _Packer:
-    """Packs the rows of a partition."""
+class Packer:
+    """Packs the rows of a partition for so many shards, or for as many as the state has partitions."""
 
-    def __init__(self, packing: Packing) -> None:
+    def __init__(self, packing: Packing, shards: int = 0) -> None:
         self._packing = packing
+        self._shards = shards
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        shards = _partitions(context)
+        shards = self._shards or _partitions(context)
         keys, part = grouping_keys(shards), context.partitionId()
-        for piece, table in enumerate(_large(batches)):
-            packed = list(self._packing.pack(self._timed(table), shards))
+        for piece, table in enumerate(large(batches)):
+            packed = list(self._packing.pack(table.cast(self._packing.schema), shards))
             columns = {
                 "shard": pa.array([keys[shard] for shard, _ in packed], pa.int32()),
                 "part": pa.array([part] * len(packed), pa.int32()),
@@ -76,13 +77,8 @@ class _Packer:
             }
             yield pa.RecordBatch.from_pydict(columns)
 
-    def _timed(self, table: pa.Table) -> pa.Table:
-        """Return the rows with times instead of microseconds."""
-        fields = [*self._packing.empty.schema, pa.field(HASH, pa.int64())]
-        return table.select([field.name for field in fields]).cast(pa.schema(fields))
 
-
-def _large(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def large(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Put batches together, so that a slice is folded once and not once per batch."""
     held: list[pa.RecordBatch] = []
     rows = 0
