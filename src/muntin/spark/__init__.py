@@ -6,5 +6,6 @@ require_pyspark()
 
 from muntin.spark.aggregation import aggregate  # noqa: E402
 from muntin.spark.session import session  # noqa: E402
+from muntin.spark.tables import upsert  # noqa: E402
 
-__all__ = ["aggregate", "session"]
+__all__ = ["aggregate", "session", "upsert"]

@@ -28,6 +28,7 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "muntin.spark.daemon",
     "spark.master": "local[*]",
 }
 
