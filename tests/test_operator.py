@@ -189,3 +189,18 @@ def test_a_finite_table_gives_all_windows_in_order_or_not():
         list(range(start, start + 10)) for start in range(0, 300, 10)
     ]
     assert [row["all"] for row in results if row["window"] == "gap"] == [list(range(300))]
+
+
+def test_queries_and_plans_show_themselves_in_notebooks():
+    query = mt.Query(
+        time="t",
+        keys=("plug",),
+        windows={"<b>": mt.Tumbling(10), "active": mt.Session(5)},
+        aggregates={"peak": mt.Max("watts")},
+    )
+    shown = query._repr_html_()
+    assert "&lt;b&gt;: Tumbling 10<br>active: Session with a gap of 5" in shown
+    assert "peak: max(watts)" in shown
+    plan = query.plan()._repr_html_()
+    assert plan.count("<tr>") == 3
+    assert "not kept: every aggregate is commutative" in plan

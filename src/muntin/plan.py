@@ -7,6 +7,7 @@ commutative aggregates.
 """
 
 from dataclasses import dataclass
+from html import escape
 
 from muntin.aggregates import Aggregate
 from muntin.query import Query
@@ -22,6 +23,9 @@ TIME, SESSION, RANKS, COUNTS, COLUMN, CONTEXT, BUCKET = (
     "context",
     "bucket",
 )
+
+
+SHOWN = ("slices", "rows", "store", "merge", "state")
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,20 @@ class Plan:
         )
         lines += ["", f"before a shuffle rows {travel}"]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook."""
+        head = "".join(f"<th>{name}</th>" for name in ("windows", *SHOWN))
+        lines = ""
+        for lane in self.lanes:
+            names = "<br>".join(
+                f"{escape(n)} ({escape(w.describe())})" for n, w in lane.windows.items()
+            )
+            kept = f"{'kept' if lane.keeps_rows else 'not kept'}: {lane.rows}"
+            texts = (lane.slices, kept, lane.store, lane.merge, lane.state)
+            cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+            lines += f"<tr><td>{names}</td>{cells}</tr>"
+        return f"<table><tr>{head}</tr>{lines}</table>"
 
 
 def make_plan(query: Query, kind: str) -> Plan:

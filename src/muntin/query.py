@@ -5,6 +5,7 @@ What runs a query is imported when it is asked for: a query can be written down 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,24 @@ class Query:
         """Return the operator of which a snapshot was taken, or say how its query was another."""
         operator: Operator = import_module("muntin.operator").Operator.restore(self, snapshot)
         return operator
+
+    def _repr_html_(self) -> str:
+        """Show the query in a notebook."""
+        lines = {
+            "time": self.time,
+            "keys": ", ".join(self.keys) or "none",
+            "windows": "<br>".join(
+                f"{escape(name)}: {escape(w.describe())}" for name, w in self.windows.items()
+            ),
+            "aggregates": "<br>".join(
+                f"{escape(name)}: {escape(a.name)}({escape(', '.join(columns_of(a)))})"
+                for name, a in self.aggregates.items()
+            ),
+            "watermark, lateness": f"{self.watermark}, {self.lateness}",
+            "emit": self.emit + (", ordered" if self.ordered else ""),
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
+        return f"<table>{cells}</table>"
 
     def run(self, data: Any, plan: str = "auto") -> Any:
         """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
