@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-from muntin.aggregators.levels import Level
+from muntin.aggregators.levels import Level, NewLevel, in_memory
 
 
 class Amta(Aggregator):
@@ -32,7 +32,7 @@ class Amta(Aggregator):
     10
     """
 
-    __slots__ = ("_levels", "_r0", "_r1", "_stack")
+    __slots__ = ("_levels", "_new_level", "_r0", "_r1", "_stack")
 
     card: ClassVar[Card] = Card(
         ordering="in order",
@@ -42,9 +42,10 @@ class Amta(Aggregator):
         paper="TPDS 2019, section 4.2",
     )
 
-    def __init__(self, aggregate: Aggregate) -> None:
+    def __init__(self, aggregate: Aggregate, new_level: NewLevel = in_memory) -> None:
         super().__init__(aggregate)
-        self._levels = [Level(0)]
+        self._new_level = new_level
+        self._levels = [new_level(0, 0)]
         self._stack: list[Partial] = []
         self._r0 = self._r1 = self._identity
 
@@ -66,7 +67,7 @@ class Amta(Aggregator):
             carries.append(level.pair(level.tail - 1, combine))
         top = len(levels)
         if len(carries) > top:
-            levels.append(Level((levels[-1].tail - 1) >> 1))
+            levels.append(self._new_level(top, (levels[-1].tail - 1) >> 1))
         for level, carry in zip(levels, carries, strict=False):
             level.append(carry)
         if len(carries) == top:  # the leftmost tree has grown

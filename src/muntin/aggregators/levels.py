@@ -85,3 +85,13 @@ class Level:
         if not isinstance(state["head"], int) or state["head"] < 0:
             raise ValueError(f"a level's head is a number of 0 or more, got {state['head']!r}")
         return cls(state["head"], [decode(element) for element in state["elements"]])
+
+
+NewLevel = Callable[[int, int], Level]
+"""Makes an empty level, given its number and that of its first element."""
+
+
+def in_memory(number: int, head: int) -> Level:
+    """Make a level whose elements are all in memory."""
+    del number
+    return Level(head)
