@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -155,7 +155,8 @@ def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:
     if name not in query.aggregates:
         there = ", ".join(map(repr, query.aggregates))
         raise ValueError(f"types declares {name!r}, which is no aggregate: there are {there}")
-    return to_arrow_type(DataType.fromDDL(kind) if isinstance(kind, str) else kind)
+    parsed = DataType.fromDDL(kind) if isinstance(kind, str) else kind
+    return arrow_schema(StructType([StructField(name, parsed)])).field(0).type
 
 
 def _result_schema(df: DataFrame, query: Query, results: pa.Schema) -> StructType:

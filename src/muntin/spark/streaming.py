@@ -12,6 +12,7 @@ stateful operator can see them, and a query may still correct its windows by the
 
 from collections.abc import Iterator
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
@@ -213,10 +215,9 @@ class _Unpacker:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow types of a Spark schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
+    """Return the Arrow types of a Spark schema, times in UTC, as Spark before 4.3 has them anyway."""
+    takes_zone = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
