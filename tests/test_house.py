@@ -19,7 +19,9 @@ PROMISED_ALGORITHMS = """
 Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit FlatFat BInt Sba Pba
 LogMta Amta Fiba
 """.split()
-PROMISED_OTHERS = "Aggregate Product SnapshotError ALGORITHMS testing".split()
+PROMISED_OTHERS = (
+    "Aggregate Product SnapshotError ALGORITHMS testing Policy PolicyWindow policies".split()
+)
 HEAVY = "numpy numba pandas polars pyarrow pyspark datasketches matplotlib rich".split()
 
 

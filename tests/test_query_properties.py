@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import muntin as mt
+from muntin import policies
 from muntin.aggregates import close
 from tests.window_oracle import WindowOracle, read_results, replay_changes
 
@@ -85,6 +86,19 @@ def rolling_hash(column):
     )
 
 
+def forgetful(column):
+    """Return a user's own policy, by which a high value wipes out all that was before it."""
+    return policies.SlidePolicy("forgetful", mt.Max(column), lambda total, _: (total or 0) > 40)
+
+
+POLICIES = [
+    policies.last(3),
+    policies.within(12, "t"),
+    policies.sum_at_most(90, "n"),
+    policies.until_max("v") | policies.last(5),
+    policies.until_longest_run("v"),
+    forgetful("v"),
+]
 small = st.integers(1, 12)
 PERIODIC = {
     "tumbling": st.builds(lambda n, o: mt.Tumbling(n, origin=o), st.integers(1, 30), small),
@@ -103,6 +117,7 @@ WINDOWS = {
     "seventh": st.just(mt.Punctuation(seventh)),
     "until": st.builds(lambda limit: UntilSum("v", limit), st.integers(1, 150)),
     "last": st.builds(mt.LastN, small, st.integers(3, 30)),
+    "left": st.builds(mt.Policy, st.sampled_from(POLICIES), st.integers(3, 30)),
     "delta": st.builds(lambda n, m: mt.Delta("km", n, m), st.integers(1, 30), small),
 }
 COMMUTATIVE = {
@@ -277,6 +292,7 @@ def test_many_keys_and_large_batches(seed, aggregates, plan):
         "count": mt.Sliding(7, 3, measure="count"),
         "marked": mt.Punctuation("mark"),
         "last": mt.LastN(4, 25),
+        "left": mt.Policy(policies.within(30, "t"), 25),
     }
     oracle = WindowOracle(windows, aggregates, lateness=30, keys=KEYS)
     operator = query_of(windows, aggregates, lateness=30).operator(plan=plan)
@@ -522,6 +538,8 @@ TIME = {"tumbling": mt.Tumbling(10), "sliding": mt.Sliding(20, 4), "fixed": mt.F
         ({"until": UntilSum("v", 9)}, SUM, False, True),
         ({"last": mt.LastN(5, 10)}, SUM, False, True),
         ({"last": mt.LastN(5, 10)}, SUM, True, True),
+        ({"left": mt.Policy(policies.last(5), 10)}, SUM, False, True),
+        ({"left": mt.Policy(policies.last(5), 10)}, SUM, True, True),
     ],
 )
 def test_rows_are_kept_only_where_the_decision_tree_says_so(windows, aggregates, ordered, keeps):

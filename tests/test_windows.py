@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.policies import last
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
     Delta,
     Fixed,
     LastN,
+    Policy,
     Punctuation,
     Session,
     Sliding,
@@ -181,6 +183,7 @@ def test_a_measure_that_is_neither_time_nor_count_is_refused(measure):
         (Fixed(5, 10), "<Fixed 5 to 15>"),
         (Session(10), "<Session with a gap of 10>"),
         (LastN(3, 20), "<LastN 3 rows every 20>"),
+        (Policy(last(3), 20, origin=5), "<Policy last(3) every 20 from 5>"),
         (Punctuation("ends"), "<Punctuation by ends>"),
     ],
 )
@@ -198,6 +201,7 @@ def test_a_window_says_what_it_is(window, text):
         (Session(10), "session"),
         (Punctuation("ends"), "forward context free"),
         (LastN(3, 10), "forward context aware"),
+        (Policy(last(3), 10), "forward context aware"),
     ],
 )
 def test_a_window_knows_the_context_it_needs(window, context):
@@ -206,7 +210,13 @@ def test_a_window_knows_the_context_it_needs(window, context):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda n: Tumbling(n), lambda n: Session(n), lambda n: LastN(n, 5), lambda n: Fixed(0, n)],
+    [
+        lambda n: Tumbling(n),
+        lambda n: Session(n),
+        lambda n: LastN(n, 5),
+        lambda n: Fixed(0, n),
+        lambda n: Policy(last(n), 5),
+    ],
 )
 def test_windows_are_values(make):
     assert make(3) == make(3)

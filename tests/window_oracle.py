@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session
+from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Policy, Session
 
 
 class Row(NamedTuple):
@@ -140,6 +140,8 @@ def complete(window, rows, clock):
         return sessions(window, rows, clock)
     if isinstance(window, LastN):
         return last_rows(window, rows, clock)
+    if isinstance(window, Policy):
+        return left_rows(window, rows, clock)
     if isinstance(window, ContextAwareWindow):
         return between_openings(window, rows, clock)
     if window.measure == "time":
@@ -190,6 +192,25 @@ def last_rows(window, rows, clock):
         stop = bisect_left(times, end)
         start = max(0, stop - window.n)
         yield start, end, rows[start:stop]
+        end += window.every
+
+
+def left_rows(window, rows, clock):
+    """After each row the longest run of oldest rows leaves for which the policy holds."""
+    policy, left, coming = window.policy, [], list(rows)
+    end = window.first_end(rows[0].t)
+    while end <= clock.watermark:
+        while coming and coming[0].t < end:
+            left.append(coming.pop(0))
+            total = fold(policy.aggregate, left)
+            runs = (
+                n
+                for n in range(len(left), 0, -1)
+                if policy.holds(total, fold(policy.aggregate, left[:n]))
+            )
+            del left[: next(runs, 0)]
+        if left:
+            yield left[0].t, end, left.copy()
         end += window.every
 
 

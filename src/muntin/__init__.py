@@ -7,6 +7,7 @@ all windows share, and merges them in constant time.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from muntin import policies
 from muntin._version import __version__
 from muntin.aggregates import (
     AGGREGATES,
@@ -64,6 +65,7 @@ from muntin.aggregators import (
     TwoStacks,
     TwoStacksLite,
 )
+from muntin.policies import PolicyWindow
 from muntin.query import Query
 from muntin.windows import (
     ContextAwareWindow,
@@ -71,6 +73,7 @@ from muntin.windows import (
     Delta,
     Fixed,
     LastN,
+    Policy,
     Punctuation,
     Session,
     Sliding,
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     from muntin import testing
     from muntin.frames.rolling import InterpretedWarning, rolling, rolling_plan
     from muntin.frames.stream import Rolling
+    from muntin.stores import MemoryStore, RedisStore, RocksStore, StoreError
 
 __all__ = [
     "AGGREGATES",
@@ -122,17 +126,22 @@ __all__ = [
     "MaxCount",
     "Mean",
     "Median",
+    "MemoryStore",
     "Min",
     "MinCount",
     "MomentSketch",
     "Pba",
+    "Policy",
+    "PolicyWindow",
     "Product",
     "Punctuation",
     "Quantile",
     "Query",
     "Range",
     "Recalc",
+    "RedisStore",
     "RelativeVariation",
+    "RocksStore",
     "Rolling",
     "Sba",
     "Session",
@@ -140,6 +149,7 @@ __all__ = [
     "Sliding",
     "SnapshotError",
     "Std",
+    "StoreError",
     "SubtractOnEvict",
     "Sum",
     "TopK",
@@ -148,6 +158,7 @@ __all__ = [
     "TwoStacksLite",
     "Var",
     "__version__",
+    "policies",
     "rolling",
     "rolling_plan",
     "spark",
@@ -160,6 +171,10 @@ _LAZY_NAMES = {
     "InterpretedWarning": "muntin.frames.rolling",
     "rolling": "muntin.frames.rolling",
     "rolling_plan": "muntin.frames.rolling",
+    "MemoryStore": "muntin.stores",
+    "RedisStore": "muntin.stores",
+    "RocksStore": "muntin.stores",
+    "StoreError": "muntin.stores",
 }
 
 

@@ -25,6 +25,7 @@ from muntin.slicing.loops import ALWAYS
 from muntin.slicing.measures import CountLane, DeltaLane, MeasuredLane, RankLane
 from muntin.slicing.partials import Partials
 from muntin.slicing.sessions import SessionLane
+from muntin.windows import Policy
 
 AnyLane = GridLane | SessionLane | ContextLane
 
@@ -53,6 +54,11 @@ def add_window(
     made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds)
     if isinstance(made, SessionLane):
         made.begins = ALWAYS if latest == ALWAYS else latest + made.gap + 1
+    elif isinstance(window, Policy) and latest > ALWAYS:
+        raise ValueError(
+            f"window {name!r} holds what its policy left of all rows, and rows that came before it was "
+            "added were not kept for it: give such a window with the query"
+        )
     elif isinstance(made, ContextLane):
         made.whole_only = latest > ALWAYS
     elif isinstance(made, MeasuredLane) and latest > ALWAYS:

@@ -12,7 +12,15 @@ from muntin.query import Query
 from muntin.slicing.contexts import ROW
 from muntin.slicing.listed import end_of_last
 from muntin.slicing.loops import FAR, Array
-from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Session, Window
+from muntin.windows import (
+    ContextAwareWindow,
+    ContextFreeWindow,
+    LastN,
+    Policy,
+    Session,
+    Ticking,
+    Window,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class Needs:
     columns: tuple[str, ...]
     measures: dict[str, str]
     whole_rows: bool
+    records: bool
     times: bool
 
     @classmethod
@@ -31,7 +40,8 @@ class Needs:
         windows = query.windows.items()
         measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
         whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
-        return cls(query, query.columns, measures, whole_rows, measured_in_time(query))
+        records = whole_rows or any(isinstance(w, Policy) for _, w in windows)
+        return cls(query, query.columns, measures, whole_rows, records, measured_in_time(query))
 
     def read(self, data: Any, held: pa.DataType) -> Batch:
         """Read a batch; `held` is the type of times in earlier ones, null if there were none."""
@@ -63,7 +73,7 @@ class Needs:
                     f"without nulls; it has {column.dtype}"
                 )
             extra[measure] = column.values.astype(np.int64)
-        if self.whole_rows:
+        if self.records:
             extra[ROW] = self._records(batch)
         return extra
 
@@ -89,7 +99,7 @@ def last_end(windows: Iterable[Window], latest: int) -> int:
 
 
 def _last_end(window: Window, latest: int) -> int:
-    if isinstance(window, LastN):
+    if isinstance(window, Ticking):
         return window.first_end(latest)
     if isinstance(window, Session):
         return latest + window.gap + 1

@@ -11,7 +11,7 @@ from html import escape
 
 from muntin.aggregates import Aggregate
 from muntin.query import Query
-from muntin.windows import ContextAwareWindow, LastN, Periodic, Session, Window
+from muntin.windows import ContextAwareWindow, Periodic, Session, Ticking, Window
 
 PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
 TIME, SESSION, RANKS, COUNTS, COLUMN, CONTEXT, BUCKET = (
@@ -122,7 +122,7 @@ def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, st
     """Return what kind of lane a window goes into, and which of them."""
     if isinstance(window, Session):
         return SESSION, name
-    if isinstance(window, LastN | ContextAwareWindow):
+    if isinstance(window, Ticking | ContextAwareWindow):
         return CONTEXT, ""
     if window.measure == "count":
         return (RANKS if query.ordered else COUNTS), ""
@@ -184,7 +184,7 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     if lane == SESSION:
         return f"the sessions of the last two gaps{late}"
     if lane == CONTEXT:
-        return f"the rows of open windows, or the last n,{late or ' no more'}"
+        return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
         return f"the rows of the longest window{late}, and those the watermark has not passed"
     if kind in ("tuple buffer", "aggregate tree"):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from muntin.aggregates import Aggregate, SnapshotError
-from muntin.windows import Window, microseconds
+from muntin.windows import Policy, Window, microseconds
 from muntin.windows.periodic import LONGEST
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ class Query:
         """The columns whose values are needed, besides time and keys."""
         names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
         names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
+        policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
+        looked_at = [c for policy in policies for c in columns_of(policy.aggregate)]
+        names += [c for c in looked_at if c != self.time and c not in self.keys]
         return tuple(dict.fromkeys(names))
 
     def plan(self, kind: str = "auto") -> "Plan":
@@ -155,6 +158,10 @@ def _check_windows(windows: Mapping[str, Window]) -> None:
             raise TypeError(f"a window is named by text, got {name!r}")
         if not isinstance(window, Window):
             raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
+        if isinstance(window, Policy):
+            _check_columns(
+                f"policy {window.policy.name} of window {name!r}", window.policy.aggregate
+            )
 
 
 def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
@@ -167,12 +174,16 @@ def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
             raise TypeError(
                 f"aggregate {name!r} must be one such as Max('watts'), got {aggregate!r}"
             )
-        bare = [a for a in (aggregate.parts or (aggregate,)) if not columns_of(a)]
-        for part in bare:
-            if part.name != "count":
-                raise ValueError(
-                    f"aggregate {name!r} does not say which column it is of: write it like Max('watts')"
-                )
+        _check_columns(f"aggregate {name!r}", aggregate, "Max('watts')")
+
+
+def _check_columns(what: str, aggregate: Aggregate, like: str = "sum_at_most(10, 'watts')") -> None:
+    """Refuse an aggregate that takes bare values, of which a stream of rows has none."""
+    if aggregate.parts:
+        for part in aggregate.parts:
+            _check_columns(what, part, like)
+    elif not aggregate.columns and aggregate.name != "count":
+        raise ValueError(f"{what} does not say which column it is of: write it like {like}")
 
 
 def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:

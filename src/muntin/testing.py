@@ -1,15 +1,16 @@
-"""Test your own aggregates: the laws that an algorithm relies on, as functions."""
+"""Test your own aggregates and policies: the laws that an algorithm relies on, as functions."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 from muntin.aggregates import Aggregate, SnapshotError, close, same_partial, seal, unseal
+from muntin.policies import SlidePolicy
 
 
 class LawError(AssertionError):
-    """An aggregate is not what it declares; the message names the law and the partials that break it."""
+    """An aggregate or a policy is not what it must be; the message names the law and what breaks it."""
 
 
 def check_laws(aggregate: Aggregate, samples: Iterable[Any]) -> None:
@@ -42,6 +43,51 @@ def check_laws(aggregate: Aggregate, samples: Iterable[Any]) -> None:
         _check_identity(aggregate, a)
     for a, b in product(partials, repeat=2):
         _check_declared(aggregate, a, b)
+
+
+def check_policy(
+    policy: SlidePolicy | Callable[[Any, Any], Any],
+    samples: Iterable[Any],
+    aggregate: Aggregate | None = None,
+) -> None:
+    """Raise LawError unless the policy is monotone in every window of the given inputs, in their order.
+
+    If it holds for a run of a window's oldest values, it must hold for all shorter runs. A policy that
+    is a plain function needs the aggregate whose results it sees. A few dozen inputs are enough: every
+    stretch of them is a window, and every run of it is tried.
+
+    >>> from muntin.policies import sum_at_most
+    >>> check_policy(sum_at_most(3), [2, 0, 1, 4, 1])
+    >>> check_policy(sum_at_most(3), [2, -4, 5])
+    Traceback (most recent call last):
+    ...
+    muntin.testing.LawError: sum_at_most(3): not monotone: in the window [2, -4, 5] it holds for the
+    oldest 3 but not for the oldest 1
+    """
+    if not isinstance(policy, SlidePolicy):
+        if aggregate is None:
+            raise TypeError("check_policy needs aggregate=, whose results the function sees")
+        policy = SlidePolicy(getattr(policy, "__name__", repr(policy)), aggregate, policy)
+    inputs = list(samples)
+    if not inputs:
+        raise ValueError("check_policy needs at least one sample")
+    lifted = [*map(policy.aggregate.input_lift(), inputs)]
+    for start in range(len(inputs)):
+        runs = [*accumulate(lifted[start:], policy.aggregate.combine)]
+        for n in range(1, len(runs) + 1):
+            _check_monotone(policy, runs[:n], inputs[start : start + n])
+
+
+def _check_monotone(policy: SlidePolicy, runs: list[Any], window: list[Any]) -> None:
+    holds = policy.on_partials()
+    answers = [bool(holds(runs[-1], run)) for run in runs]
+    longest = max((n for n, held in enumerate(answers, 1) if held), default=0)
+    if not all(answers[:longest]):
+        shorter = answers.index(False) + 1
+        raise LawError(
+            f"{policy.name}: not monotone: in the window {window!r} it holds for the oldest {longest} "
+            f"but not for the oldest {shorter}"
+        )
 
 
 def _fail(aggregate: Aggregate, law: str, left: str, x: Any, y: Any) -> None:

@@ -11,15 +11,16 @@ Where we differ: elements are numbered from the start of the stream, so that a b
 new heads by arithmetic; stale ancestors of the oldest leaf are never read and need no repair.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-from muntin.aggregators.levels import Level, NewLevel, in_memory
+from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.levels import Level, MemoryLevel, NewLevel, in_memory
+from muntin.aggregators.monoid_tree import MonoidTree
 
 
-class Amta(Aggregator):
+class Amta(MonoidTree):
     """A constant-time window that also forgets any number of values at once.
 
     Runtime: insert and evict amortised O(1), worst O(log n); bulk_evict O(log n); query O(1).
@@ -32,7 +33,7 @@ class Amta(Aggregator):
     10
     """
 
-    __slots__ = ("_levels", "_new_level", "_r0", "_r1", "_stack")
+    __slots__ = ("_new_level", "_r0", "_r1", "_stack")
 
     card: ClassVar[Card] = Card(
         ordering="in order",
@@ -48,9 +49,6 @@ class Amta(Aggregator):
         self._levels = [new_level(0, 0)]
         self._stack: list[Partial] = []
         self._r0 = self._r1 = self._identity
-
-    def __len__(self) -> int:
-        return len(self._levels[0])
 
     def insert(self, value: Any) -> None:
         u = self._lift(value)
@@ -80,40 +78,92 @@ class Amta(Aggregator):
             self._recompute(self._levels, self._levels[0].head)
         except BaseException:
             for level, _ in zip(self._levels, carries, strict=False):
-                level.pop()
+                level.shorten(1)
             raise
+
+    def bulk_insert(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        if len(values) <= len(self._levels):  # cheaper than to compute R0 and R1 anew
+            super().bulk_insert(values)
+            return
+        levels = self._levels.copy()
+        rows = [[self._lift(value) for value in values]]  # what each level is to get
+        while rows[-1]:
+            first, parents = self._parents(levels[len(rows) - 1], rows[-1])
+            if parents and len(rows) == len(levels):
+                levels.append(self._new_level(len(rows), first))
+            rows.append(parents)
+        for level, row in zip(levels, rows, strict=False):
+            level.extend(row)
+        try:
+            self._recompute(levels, levels[0].head)
+        except BaseException:
+            for level, row in zip(levels, rows, strict=False):
+                level.shorten(len(row))
+            raise
+        self._levels = levels
+
+    def _parents(self, level: Level, row: list[Partial]) -> tuple[int, list[Partial]]:
+        """Return the parents that pairs get when a row is added to a level, and the first's number."""
+        start = max((level.tail - 1) & ~1, level.head)
+        row = [level[i] for i in range(start, level.tail)] + row
+        last = (start + len(row) - 1) & ~1  # the last pair is still without
+        alone = row[:1] if start & 1 and start < last else []
+        paired = row[len(alone) : max(last - start, 0)]
+        return start >> 1, [*alone, *map(self._combine, paired[::2], paired[1::2])]
 
     def evict(self) -> None:
         if not len(self):
             raise empty_window()
-        levels, stack = self._levels, self._stack
-        oldest = levels[0].head + 1
+        self._evict_singly(1)
+
+    def bulk_evict(self, n: int) -> None:
+        n = self._whole(n)
+        if n <= len(self._levels):  # single evictions first, bulk after a factor of log n
+            self._evict_singly(n)
+            return
+        oldest = self._levels[0].head + n
+        remaining = self._levels.copy()
+        while remaining and oldest >> len(remaining) - 1 >= remaining[-1].tail:
+            remaining.pop()
+        if len(remaining) < len(self._levels):  # the leftmost tree is gone
+            self._recompute(remaining or self._levels[:1], oldest)
+        else:
+            self._stack, self._r0 = self._left(remaining, oldest)
+        self._drop(oldest)
+
+    def _evict_singly(self, n: int) -> None:
+        """Evict n values one by one; only then anything is dropped."""
+        held = self._stack.copy(), self._r0, self._r1
+        levels, head = self._levels, self._levels[0].head
+        try:
+            for oldest in range(head + 1, head + n + 1):
+                levels = self._evicted(levels, oldest)
+        except BaseException:
+            self._stack, self._r0, self._r1 = held
+            raise
+        self._drop(head + n)
+
+    def _evicted(self, levels: list[Level], oldest: int) -> list[Level]:
+        """Take the leaf before this one out of R0 and stack (Algorithms 6 and 7); return the levels."""
+        stack, head = self._stack, oldest - 1
         new_heads: list[Partial] = []
         for level in levels:
-            head = level.head
             if not head & 1 and head + 1 < level.tail:
                 break  # the pair keeps its right element, and so its parent
             if head + 2 < level.tail:
                 new_heads.append(level[head + 2])
+            head >>= 1
         if oldest >> (len(levels) - 1) >= levels[-1].tail:  # the leftmost tree is gone
-            self._recompute(levels[:-1] or levels, oldest)
-        else:
-            pushed = stack[-2:-1]  # what is on top once R0 has taken the top
-            for right in reversed(new_heads):
-                pushed.append(self._combine(right, pushed[-1]) if pushed else right)
-            self._r0 = stack.pop()
-            stack[-1:] = pushed
-        self._drop(oldest)
-
-    def bulk_evict(self, n: int) -> None:
-        n = self._whole(n)
-        if n <= len(self._levels):
-            super().bulk_evict(n)
-            return
-        oldest = self._levels[0].head + n
-        remaining = [level for l, level in enumerate(self._levels) if oldest >> l < level.tail]
-        self._recompute(remaining or self._levels[:1], oldest)
-        self._drop(oldest)
+            levels = levels[:-1] or levels
+            self._recompute(levels, oldest)
+            return levels
+        pushed = stack[-2:-1]  # what is on top once R0 has taken the top
+        for right in reversed(new_heads):
+            pushed.append(self._combine(right, pushed[-1]) if pushed else right)
+        self._r0 = stack.pop()
+        stack[-1:] = pushed
+        return levels
 
     def _drop(self, oldest: int) -> None:
         """Drop what is older, and the top levels that are then empty."""
@@ -125,13 +175,16 @@ class Amta(Aggregator):
         while len(self._levels) > 1 and not len(self._levels[-1]):
             self._levels.pop()
 
-    def query(self) -> Any:
-        if len(self._levels) == 1:
-            return self._lower(self._r0)
-        return self._lower(self._combine(self._r0, self._r1))
+    def _total(self) -> Partial:
+        return self._r0 if len(self._levels) == 1 else self._combine(self._r0, self._r1)
 
     def _recompute(self, levels: list[Level], oldest: int) -> None:
-        """Compute stack, R0 and R1 of these levels from the oldest leaf on (Algorithms 4 and 5)."""
+        """Compute stack, R0 and R1 of these levels from the oldest leaf on."""
+        left, right = self._left(levels, oldest), self._right(levels)
+        (self._stack, self._r0), self._r1 = left, right
+
+    def _left(self, levels: list[Level], oldest: int) -> tuple[list[Partial], Partial]:
+        """Return stack and R0 (Algorithm 4)."""
         combine = self._combine
         stack: list[Partial] = []
         for l in range(len(levels) - 1, -1, -1):
@@ -140,13 +193,18 @@ class Amta(Aggregator):
                 right = level[head + 1]
                 stack.append(combine(right, stack[-1]) if stack else right)
         leaves = levels[0]
-        r0 = r1 = self._identity
-        if oldest < leaves.tail:
-            r0 = combine(leaves[oldest], stack[-1]) if stack else leaves[oldest]
+        if oldest >= leaves.tail:
+            return stack, self._identity
+        return stack, combine(leaves[oldest], stack[-1]) if stack else leaves[oldest]
+
+    def _right(self, levels: list[Level]) -> Partial:
+        """Return R1 (Algorithm 5)."""
+        combine = self._combine
+        r1 = self._identity
         for l, level in enumerate(levels[:-1]):
             pair = level.pair(level.tail - 1, combine)
             r1 = combine(pair, r1) if l else pair
-        self._stack, self._r0, self._r1 = stack, r0, r1
+        return r1
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {
@@ -156,7 +214,7 @@ class Amta(Aggregator):
         }
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._levels = [Level.load(level, decode) for level in state["levels"]]
+        self._levels = [MemoryLevel.load(level, decode) for level in state["levels"]]
         self._stack = [decode(partial) for partial in state["stack"]]
         self._r0, self._r1 = [decode(partial) for partial in state["result"]]
 

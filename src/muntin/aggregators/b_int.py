@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-from muntin.aggregators.levels import Level
+from muntin.aggregators.levels import MemoryLevel
 
 
 class BInt(Aggregator):
@@ -41,7 +41,7 @@ class BInt(Aggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._levels = [Level(0)]
+        self._levels = [MemoryLevel(0)]
 
     def __len__(self) -> int:
         return len(self._levels[0])
@@ -56,7 +56,7 @@ class BInt(Aggregator):
             complete.append(self._combine(level[number - 1], complete[-1]))
             number >>= 1
         if len(complete) > len(levels):
-            levels.append(Level(number))
+            levels.append(MemoryLevel(number))
         for level, interval in zip(levels, complete, strict=False):
             level.append(interval)
 
@@ -98,7 +98,7 @@ class BInt(Aggregator):
         return {"levels": [level.save(encode) for level in self._levels]}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._levels = [Level.load(level, decode) for level in state["levels"]]
+        self._levels = [MemoryLevel.load(level, decode) for level in state["levels"]]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         self._check_structure()

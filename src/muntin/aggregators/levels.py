@@ -2,66 +2,58 @@
 
 Leaves are numbered from the start of the stream; element i of level l stands for the leaves
 [i 2^l, (i+1) 2^l), so its parent is element i // 2 of level l + 1 and its sibling is i ^ 1. A level
-is a queue: elements are appended at the tail and dropped at the head.
+is a queue: elements are appended at the tail and dropped at the head. To drop costs the same however
+many go (TPDS 2019, section 4.1.4): what a bulk eviction drops is freed by the insertions that follow,
+four elements for each.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Any
+from typing import Any, Self
 
-from muntin.aggregators.aggregator import Partial
+from muntin.aggregators.aggregator import Combine, Partial
+
+FREED_PER_INSERTION = 4
+FREED_AT_ONCE = 32
 
 
 class Level:
-    """Elements with fixed numbers in [head, tail).
+    """Elements with fixed numbers in [head, tail); where they are is for a subclass to say."""
 
-    Runtime: access and append O(1); dropping any number moves the head and frees amortised O(1) each.
-    """
+    __slots__ = ("head", "tail")
 
-    __slots__ = ("_base", "_elements", "head")
-
-    def __init__(self, head: int, elements: list[Partial] | None = None) -> None:
+    def __init__(self, head: int) -> None:
         self.head = head
-        self._base = head
-        self._elements: list[Partial] = elements if elements is not None else []
-
-    @property
-    def tail(self) -> int:
-        """The number that the next element will get."""
-        return self._base + len(self._elements)
+        self.tail = head  # the number that the next element will get
 
     def __len__(self) -> int:
-        return self._base + len(self._elements) - self.head
+        return self.tail - self.head
 
     def __getitem__(self, i: int) -> Partial:
-        return self._elements[i - self._base]
-
-    def __iter__(self) -> Iterator[Partial]:
-        return islice(self._elements, self.head - self._base, None)
+        raise NotImplementedError
 
     def __setitem__(self, i: int, partial: Partial) -> None:
-        self._elements[i - self._base] = partial
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Partial]:
+        return (self[i] for i in range(self.head, self.tail))
 
     def append(self, partial: Partial) -> None:
         """Add an element at the tail."""
-        self._elements.append(partial)
+        raise NotImplementedError
 
-    def pop(self) -> None:
-        """Take the last element back."""
-        self._elements.pop()
+    def extend(self, partials: list[Partial]) -> None:
+        """Add several elements at the tail."""
+        raise NotImplementedError
+
+    def shorten(self, n: int) -> None:
+        """Take the last n elements back."""
+        raise NotImplementedError
 
     def drop_until(self, head: int) -> None:
         """Drop every element before the given number; the level must reach that far."""
-        elements, dead = self._elements, head - self._base
-        if 2 * dead >= len(elements):
-            del elements[:dead]
-            self._base = head
-        else:
-            gone = slice(self.head - self._base, dead)
-            elements[gone] = [None] * (head - self.head)
-        self.head = head
+        raise NotImplementedError
 
-    def pair(self, i: int, combine: Callable[[Partial, Partial], Partial]) -> Partial:
+    def pair(self, i: int, combine: Combine) -> Partial:
         """Combine element i with its sibling; a sibling that is not there is left out."""
         left, right = i & ~1, i | 1
         if left < self.head:
@@ -76,11 +68,62 @@ class Level:
 
     def save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         """Return the level as plain data."""
-        elements = self._elements[self.head - self._base :]
-        return {"head": self.head, "elements": [encode(element) for element in elements]}
+        return {"head": self.head, "elements": [encode(element) for element in self]}
+
+
+class MemoryLevel(Level):
+    """A level in memory.
+
+    Runtime: access O(1), append amortised O(1), dropping any number O(1).
+    """
+
+    __slots__ = ("_base", "_elements", "_freed")
+
+    def __init__(self, head: int, elements: list[Partial] | None = None) -> None:
+        super().__init__(head)
+        self._base = head
+        self._freed = head  # elements before this number are not referred to any more
+        self._elements: list[Partial] = []
+        self.extend(elements or [])
+
+    def __getitem__(self, i: int) -> Partial:
+        return self._elements[i - self._base]
+
+    def __setitem__(self, i: int, partial: Partial) -> None:
+        self._elements[i - self._base] = partial
+
+    def append(self, partial: Partial) -> None:
+        self._elements.append(partial)
+        self.tail += 1
+        if self._freed < self.head:
+            self._free(FREED_PER_INSERTION)
+
+    def extend(self, partials: list[Partial]) -> None:
+        self._elements += partials
+        self.tail += len(partials)
+        self._free(FREED_PER_INSERTION * len(partials))
+
+    def shorten(self, n: int) -> None:
+        self.tail -= n
+        del self._elements[self.tail - self._base :]
+
+    def drop_until(self, head: int) -> None:
+        self.head = head
+        if head - self._freed <= FREED_AT_ONCE:
+            self._free(FREED_AT_ONCE)
+
+    def _free(self, n: int) -> None:
+        """Forget up to n elements that were dropped."""
+        elements, base, start = self._elements, self._base, self._freed
+        self._freed = end = min(self.head, start + n)
+        if 2 * (end - base) >= len(elements):
+            del elements[: end - base]
+            self._base = end
+        else:
+            elements[start - base : end - base] = [None] * (end - start)
 
     @classmethod
-    def load(cls, state: dict[str, Any], decode: Callable[[Any], Partial]) -> "Level":
+    def load(cls, state: dict[str, Any], decode: Callable[[Any], Partial]) -> Self:
         """Return the level that was saved."""
         if not isinstance(state["head"], int) or state["head"] < 0:
             raise ValueError(f"a level's head is a number of 0 or more, got {state['head']!r}")
@@ -94,4 +137,4 @@ NewLevel = Callable[[int, int], Level]
 def in_memory(number: int, head: int) -> Level:
     """Make a level whose elements are all in memory."""
     del number
-    return Level(head)
+    return MemoryLevel(head)

@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
-from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-from muntin.aggregators.levels import Level
+from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.levels import Level, MemoryLevel
+from muntin.aggregators.monoid_tree import MonoidTree
 
 
-class LogMta(Aggregator):
+class LogMta(MonoidTree):
     """A window that can forget a million values as cheaply as one.
 
     Runtime: every operation O(log n), bulk_evict too; query O(1).
@@ -32,7 +33,7 @@ class LogMta(Aggregator):
     10
     """
 
-    __slots__ = ("_levels",)
+    __slots__ = ()
 
     card: ClassVar[Card] = Card(
         ordering="in order",
@@ -44,10 +45,7 @@ class LogMta(Aggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._levels = [Level(0)]
-
-    def __len__(self) -> int:
-        return len(self._levels[0])
+        self._levels = [MemoryLevel(0)]
 
     def insert(self, value: Any) -> None:
         levels = self._levels
@@ -59,7 +57,7 @@ class LogMta(Aggregator):
         root = levels[-1]
         if len(root) == 2 and number == root.tail:  # three elements are two pairs
             branch.append(self._parent(root, number, branch[-1]))
-            levels.append(Level(root.head >> 1, [root.pair(root.head, self._combine)]))
+            levels.append(MemoryLevel(root.head >> 1, [root.pair(root.head, self._combine)]))
         number = levels[0].tail
         for level, element in zip(levels, branch, strict=True):
             if number == level.tail:
@@ -99,19 +97,19 @@ class LogMta(Aggregator):
         for level, element in zip(levels[1:], branch, strict=True):
             level[level.head] = element
 
-    def query(self) -> Any:
+    def _total(self) -> Partial:
         root = self._levels[-1]
         if not len(root):
-            return self._lower(self._identity)
+            return self._identity
         if len(root) == 1:
-            return self._lower(root[root.head])
-        return self._lower(self._combine(root[root.head], root[root.head + 1]))
+            return root[root.head]
+        return self._combine(root[root.head], root[root.head + 1])
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {"levels": [level.save(encode) for level in self._levels]}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._levels = [Level.load(level, decode) for level in state["levels"]]
+        self._levels = [MemoryLevel.load(level, decode) for level in state["levels"]]
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         self._check_structure()

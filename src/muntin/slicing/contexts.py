@@ -1,4 +1,4 @@
-"""Windows whose edges depend on rows: punctuations, users' own contexts, the last n rows every so often.
+"""Windows whose edges depend on rows: punctuations, users' own, and the rows left every so often.
 
 Rows are kept (EDBT 2019, section 5.1), lifted: a slice of one row each, from which windows are merged by
 one shared scan. A late row may move, add or remove edges behind it: what was reported and is no more is
@@ -7,38 +7,24 @@ retracted. Work per report is O(rows of the windows concerned), key by key.
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from muntin.kernels.slices import SliceKernels
+from muntin.slicing.books import Book
 from muntin.slicing.grid import less
 from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, beginnings, longer
 from muntin.slicing.loops import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
+from muntin.slicing.policies import enforce, forget, tell
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.windows import ContextAwareWindow, LastN
+from muntin.slicing.ticks import all_ends, ends_after_rows
+from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 
 ROW = "row"
-MOST_TICKS = 2**24
 Line = tuple[int, int, int, int, int, int, int]
-
-
-@dataclass
-class Book:
-    """What is known of one key's windows: their edges, which were reported, and the open context.
-
-    It is settled once a window has become final: from then on the first edge is one, and not only the
-    first row that was seen.
-    """
-
-    edges: list[int] = field(default_factory=list)
-    reported: dict[int, int] = field(default_factory=dict)
-    context: Any = None
-    told: int = ALWAYS
-    settled: bool = False
 
 
 class ContextLane:
@@ -52,7 +38,7 @@ class ContextLane:
 
     def __init__(
         self,
-        windows: dict[str, LastN | ContextAwareWindow],
+        windows: dict[str, Ticking | ContextAwareWindow],
         partials: list[Partials],
         *,
         lateness: int,
@@ -64,12 +50,12 @@ class ContextLane:
         self.partials = partials
         self.lateness = lateness
         self.keys = 0
-        needs_rows = any(isinstance(w, ContextAwareWindow) for w in windows.values())
+        needs_rows = any(not isinstance(w, LastN) for w in windows.values())
         held: list[Partials | None] = [*partials]
         self.kept = KeptRows(held, ROW if needs_rows else None)
         self._changes = changes
         self.whole_only = False
-        self._ticks = any(isinstance(w, LastN) for w in windows.values())
+        self._ticks = any(isinstance(w, Ticking) for w in windows.values())
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
@@ -82,7 +68,7 @@ class ContextLane:
         del self._books[self.names.index(name)]
         del self.windows[name]
         self.names.remove(name)
-        self._ticks = any(isinstance(w, LastN) for w in self.windows.values())
+        self._ticks = any(isinstance(w, Ticking) for w in self.windows.values())
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
@@ -104,12 +90,19 @@ class ContextLane:
         if len(rows) == 0:
             return counts, None
         for window in self.windows.values():
-            if isinstance(
-                window, ContextAwareWindow
-            ):  # a row it cannot take is refused with its batch
-                for time, row in zip(rows.times.tolist(), rows.extra[ROW], strict=True):
-                    window.opens(window.begin(), time, row)
+            self._try(window, rows)
         return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    @staticmethod
+    def _try(window: Ticking | ContextAwareWindow, rows: Rows) -> None:
+        """Let a row that a window cannot take be refused with its batch."""
+        if isinstance(window, ContextAwareWindow):
+            for time, row in zip(rows.times.tolist(), rows.extra[ROW], strict=True):
+                window.opens(window.begin(), time, row)
+        elif isinstance(window, Policy):
+            lift = window.policy.aggregate.input_lift()
+            for row in rows.extra[ROW]:
+                lift(row)
 
     def undo(self, keys: Array) -> Callable[[], None]:
         """Return a function that undoes what is committed to some keys from now on."""
@@ -195,10 +188,14 @@ class ContextLane:
                 lines += self._last_rows(key, d, window, meta[:, 0], meta[:, 2], after, upto)
                 before_final = int(np.searchsorted(meta[:, 0], final))
                 needed = min(needed, max(before_final - window.n, 0))
+            elif isinstance(window, Policy):
+                lines += self._left(key, d, window, meta, upto)
+                needed = min(needed, forget(self._books[d][key], meta[:, 0], final))
             else:
+                assert isinstance(window, ContextAwareWindow)
                 lines += self._contexts(key, d, window, meta, upto)
                 book = self._books[d][key]
-                _forget(book, final)
+                book.forget(final)
                 start = book.edges[0] if book.edges else NEVER
                 needed = min(needed, int(np.searchsorted(meta[:, 0], start)))
                 due = min(
@@ -218,15 +215,12 @@ class ContextLane:
         if len(times) == 0:
             return []
         if self._changes:
-            ticks = ((times - window.origin) // window.every + 1) * window.every + window.origin
-            ends = np.unique(ticks[(ticks > after) & (ticks <= upto)])
+            ends = ends_after_rows(window, times, upto)
+            ends = ends[ends > after]
         else:
-            first = window.first_end(max(after, int(times[0])))
-            ends = _ticks(first, upto, window.every)
+            ends = all_ends(window, max(after, int(times[0])), upto)
         fresh = self._fresh.get(key, NEVER)
-        again = times[:0]
-        if fresh < after:
-            again = _ticks(window.first_end(fresh), after, window.every)
+        again = all_ends(window, fresh, after) if fresh < after else times[:0]
         total = np.append(0, np.cumsum(new))
         lines: list[Line] = []
         for group, late in ((again, True), (ends, False)):
@@ -240,6 +234,24 @@ class ContextLane:
                 kind = UPDATE if late and b > total[b] else RESULT
                 lines.append((key, d, rank + a, end, head + a, head + b, kind))
         return lines
+
+    def _left(self, key: int, d: int, window: Policy, meta: Array, upto: int) -> list[Line]:
+        """Return what the policy has left at each end that is due, or where that has changed."""
+        book = self._books[d].setdefault(key, Book())
+        fresh, changes = self._fresh.get(key, NEVER), self._changes
+        head, times = int(self.kept.runs.head[key]), meta[:, 0]
+        rows = self._rows(head, len(times))
+        left = enforce(book, window, times, rows, upto, fresh=fresh, changes=changes)
+        return [
+            (key, d, start, end, head + lo, head + hi, kind)
+            for start, end, lo, hi, kind in tell(book, left, times, meta[:, 2], changes=changes)
+        ]
+
+    def _rows(self, head: int, count: int) -> Array:
+        """Return so many kept rows as dicts."""
+        assert self.kept.extra is not None
+        rows: Array = self.kept.extra.array[head : head + count]
+        return rows
 
     def _contexts(
         self, key: int, d: int, window: ContextAwareWindow, meta: Array, upto: int
@@ -269,9 +281,8 @@ class ContextLane:
         self, book: Book, window: ContextAwareWindow, key: int, meta: Array, fresh: int
     ) -> int:
         """Find the edges anew from the window that holds the first new row on; return its start."""
-        times, records = meta[:, 0], self.kept.extra
-        assert records is not None
-        rows = records.array[int(self.kept.runs.head[key]) :][: len(times)]
+        times = meta[:, 0]
+        rows = self._rows(int(self.kept.runs.head[key]), len(times))
         if fresh <= book.told or not book.edges:
             at = max(bisect_right(book.edges, fresh) - 1, 0)
             start = min(book.edges[at], fresh) if book.edges else fresh
@@ -345,21 +356,3 @@ class ContextLane:
     def bytes(self) -> int:
         """The memory of the kept rows; of objects, that of their references."""
         return self.kept.bytes
-
-
-def _ticks(first: int, last: int, every: int) -> Array:
-    """Return the multiples of `every` from one to another."""
-    count = (last - first) // every + 1
-    if count > MOST_TICKS:
-        raise ValueError(
-            f"the last rows would be reported {count} times up to {last}: advance the watermark in "
-            "steps, or ask for emit='changes'"
-        )
-    return first + every * np.arange(max(count, 0))
-
-
-def _forget(book: Book, final: int) -> None:
-    """Forget windows that end by a time up to which nothing changes any more."""
-    while len(book.edges) > 1 and book.edges[1] <= final:
-        book.reported.pop(book.edges.pop(0), None)
-        book.settled = True

@@ -1,6 +1,6 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
-from muntin.windows.contextual import LastN, Punctuation, Session
+from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
 from muntin.windows.durations import is_duration, microseconds
 from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
 from muntin.windows.window import ContextAwareWindow, ContextFreeWindow, Window
@@ -12,9 +12,11 @@ __all__ = [
     "Fixed",
     "LastN",
     "Periodic",
+    "Policy",
     "Punctuation",
     "Session",
     "Sliding",
+    "Ticking",
     "Tumbling",
     "Window",
     "is_duration",

@@ -1,5 +1,6 @@
-"""Windows that depend on the rows: sessions, punctuations, and the last n rows every so often."""
+"""Windows that depend on the rows: sessions, punctuations, and what is left of them every so often."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,16 +27,14 @@ class Session(Window):
 
 
 @dataclass(frozen=True, repr=False)
-class LastN(Window):
-    """At each multiple of `every`, the last n rows before it. Its start is a number of rows."""
+class Ticking(Window):
+    """Windows that end at each multiple of `every`, and begin where the rows before it say."""
 
     context: ClassVar[str] = FORWARD_CONTEXT_AWARE
-    n: int
     every: int
     origin: int
 
-    def __init__(self, n: int, every: Any, *, origin: Any = 0) -> None:
-        object.__setattr__(self, "n", _length("n", n, "count"))
+    def _tick(self, every: Any, origin: Any) -> None:
         object.__setattr__(self, "every", _length("every", every, "time"))
         object.__setattr__(self, "origin", _origin(origin, "time"))
 
@@ -44,11 +43,62 @@ class LastN(Window):
 
     def describe(self) -> str:
         start = f" from {self.origin}" if self.origin else ""
-        return f"LastN {self.n} rows every {self.every}{start}"
+        return f"{self._content()} every {self.every}{start}"
+
+    @abstractmethod
+    def _content(self) -> str:
+        """Say what is in the windows."""
 
     def first_end(self, after: int) -> int:
         """Return the first multiple of `every` after a time."""
         return (after - self.origin) // self.every * self.every + self.every + self.origin
+
+
+@dataclass(frozen=True, repr=False)
+class LastN(Ticking):
+    """At each multiple of `every`, the last n rows before it. Its start is a number of rows."""
+
+    n: int
+
+    def __init__(self, n: int, every: Any, *, origin: Any = 0) -> None:
+        object.__setattr__(self, "n", _length("n", n, "count"))
+        self._tick(every, origin)
+
+    def _content(self) -> str:
+        return f"LastN {self.n} rows"
+
+
+@dataclass(frozen=True, repr=False)
+class Policy(Ticking):
+    """At each multiple of `every`, the rows before it that a policy has left.
+
+    The policy is one of `mt.policies`, with the columns it looks at; it is enforced after each row of a
+    key, in the order of (time, arrival). A window starts at the time of its oldest row. One of which the
+    policy left nothing is not reported. A late row is enforced in its place, and what follows again.
+
+    >>> import muntin as mt
+    >>> barrel = mt.Policy(mt.policies.sum_at_most(10, "litres"), every=5)
+    >>> query = mt.Query(
+    ...     time="t", windows={"barrel": barrel}, aggregates={"litres": mt.Collect("litres")}
+    ... )
+    >>> rows = {"t": [1, 2, 6, 8, 9], "litres": [2, 2, 3, 3, 4]}
+    >>> query.run(rows).select(["start", "end", "litres"]).to_pylist()
+    [{'start': 1, 'end': 5, 'litres': [2, 2]}, {'start': 6, 'end': 10, 'litres': [3, 3, 4]}]
+    """
+
+    policy: Any
+
+    def __init__(self, policy: Any, every: Any, *, origin: Any = 0) -> None:
+        if not all(hasattr(policy, part) for part in ("name", "aggregate", "on_partials")):
+            raise TypeError(
+                f"Policy needs a policy such as mt.policies.last(100), got {policy!r}; a function "
+                "becomes one with mt.policies.SlidePolicy(name, aggregate, function)"
+            )
+        object.__setattr__(self, "policy", policy)
+        self._tick(every, origin)
+
+    def _content(self) -> str:
+        return f"Policy {self.policy.name}"
 
 
 @dataclass(frozen=True, repr=False)

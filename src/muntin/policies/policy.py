@@ -1,0 +1,67 @@
+"""A window slide policy: a condition on the window and on a run of its oldest values.
+
+TPDS 2019, sections 3.1 and 4.1.3: wsp(total, old) sees aggregates, of the window after an insertion and
+of the run that is considered. If it holds, at least this run leaves: the longest such run does. What a
+policy looks at is a dimension of its own, aggregated in the same tree as the user's (experiment 5).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.aggregates import Aggregate, Product
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SlidePolicy:
+    """What leaves a window: the longest run of oldest values for which `holds(total, old)`.
+
+    Both are results of the policy's own `aggregate`, for the window and for the run. A policy must be
+    monotone: if it holds for a run, it holds for every shorter one. `mt.testing.check_policy` finds one
+    that is not. Two policies are combined with |: what either would let go goes. A policy is known by
+    its name, also to a state that was saved under it.
+
+    >>> import muntin as mt
+    >>> calm = SlidePolicy("calm", mt.Range(), lambda total, old: total > 10 and old < total)
+    >>> window = mt.PolicyWindow(mt.Collect(), calm | mt.policies.last(4))
+    >>> window.bulk_insert([1, 2, 3, 4, 5, 30, 31])
+    >>> window.query()
+    [30, 31]
+    """
+
+    name: str
+    aggregate: Aggregate = field(compare=False)
+    holds: Callable[[Any, Any], Any] = field(compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.aggregate, Aggregate):
+            raise TypeError(
+                f"policy {self.name!r} needs an aggregate such as Max(), got {self.aggregate!r}"
+            )
+        if not callable(self.holds):
+            raise TypeError(
+                f"policy {self.name!r} needs a function of total and old, got {self.holds!r}"
+            )
+
+    def __repr__(self) -> str:
+        return f"<policy {self.name}>"
+
+    def __or__(self, other: "SlidePolicy") -> "SlidePolicy":
+        """Let go what either policy would: the longer of two runs."""
+        if not isinstance(other, SlidePolicy):
+            raise TypeError(
+                f"a policy is combined with another policy, got {other!r}; a function becomes one with "
+                "SlidePolicy(name, aggregate, function)"
+            )
+        first, second = self.holds, other.holds
+
+        def either(total: Any, old: Any) -> Any:
+            return first(total[0], old[0]) or second(total[1], old[1])
+
+        both = Product(self.aggregate, other.aggregate)
+        return SlidePolicy(f"{self.name} | {other.name}", both, either)
+
+    def on_partials(self) -> Callable[[Any, Any], Any]:
+        """Return the condition as a function of partials, as `evict_while` takes it."""
+        holds, lower = self.holds, self.aggregate.lower
+        return lambda total, old: holds(lower(total), lower(old))

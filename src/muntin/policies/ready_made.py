@@ -1,0 +1,158 @@
+"""Ready-made window slide policies, those of TPDS 2019 among them.
+
+Without a column a value is what was inserted, with one it is the row's. All are monotone, sum_at_most as
+long as no value is negative.
+"""
+
+from dataclasses import replace
+from operator import index
+from typing import Any, NamedTuple
+
+from muntin.aggregates import Aggregate, Count, LongestRun, Max
+from muntin.aggregates.aggregate import as_is, named
+from muntin.aggregates.extremes import above
+from muntin.aggregates.runs import Runs
+from muntin.policies.policy import SlidePolicy
+from muntin.windows import microseconds
+
+
+def last(n: int) -> SlidePolicy:
+    """Keep the last n values (Listing 3).
+
+    >>> from muntin import Collect, PolicyWindow
+    >>> window = PolicyWindow(Collect(), last(3))
+    >>> window.bulk_insert("abcde")
+    >>> window.query()
+    ['c', 'd', 'e']
+    """
+    n = index(n)
+    if n < 1:
+        raise ValueError(f"last needs a number of values of 1 or more, got {n}")
+    return SlidePolicy(f"last({n})", Count(), lambda total, old: total - old >= n)
+
+
+def within(duration: Any, column: str | None = None) -> SlidePolicy:
+    """Keep the values whose time is less than a duration before the latest (Listing 1).
+
+    Times are datetimes or numbers; a number is compared with the duration as it is, or with its
+    microseconds. A value without a time leaves once it is the oldest.
+
+    >>> from muntin import Collect, PolicyWindow
+    >>> window = PolicyWindow(Collect("watts"), within(10, "t"))
+    >>> window.bulk_insert({"t": t, "watts": 5 * t} for t in (1, 4, 11, 13))
+    >>> window.query()
+    [20, 55, 65]
+    """
+    size = microseconds(duration)
+    if size <= 0:
+        raise ValueError(f"within needs a duration above zero, got {duration!r}")
+
+    def holds(total: Any, old: Any) -> bool:
+        return old is None or _elapsed(old, total) >= size
+
+    return SlidePolicy(_told("within", size, column), Max(column), holds)
+
+
+def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
+    """Keep the values that, with all younger ones, add up to x at most (the running example, 3.2).
+
+    A value above x leaves at once, with all before it, as does one that is NaN or infinite. Null counts
+    as 0. Exact on integers and decimals.
+
+    >>> from muntin import Collect, PolicyWindow
+    >>> window = PolicyWindow(Collect(), sum_at_most(10))
+    >>> window.bulk_insert([2, 2, 3, 3])
+    >>> window.query()
+    [2, 2, 3, 3]
+    >>> window.insert(4)
+    >>> window.query()
+    [3, 3, 4]
+    """
+
+    def holds(total: _Sums, old: _Sums) -> bool:
+        unbounded = total.unbounded - old.unbounded + old.last_unbounded
+        return unbounded > 0 or total.sum - old.sum + old.last > x
+
+    return SlidePolicy(_told("sum_at_most", x, column), _running_sums(column), holds)
+
+
+def until_max(column: str | None = None) -> SlidePolicy:
+    """Drop what is older than the maximum, the first of equals: it can be no maximum any more.
+
+    >>> from muntin import Collect, PolicyWindow
+    >>> window = PolicyWindow(Collect(), until_max())
+    >>> window.bulk_insert([4, 7, 3, 5])
+    >>> window.query()
+    [7, 3, 5]
+    """
+
+    def holds(total: Any, old: Any) -> bool:
+        return total is not None and (old is None or bool(above(total, old)))
+
+    return SlidePolicy(_told("until_max", column), Max(column), holds)
+
+
+def until_longest_run(column: str | None = None) -> SlidePolicy:
+    """Drop what is older than the longest increasing run, the first of equals.
+
+    >>> from muntin import Collect, PolicyWindow
+    >>> window = PolicyWindow(Collect(), until_longest_run())
+    >>> window.bulk_insert([5, 6, 1, 2, 3])
+    >>> window.query()
+    [1, 2, 3]
+    """
+
+    def holds(total: Runs | None, old: Runs | None) -> bool:
+        return total is not None and (0 if old is None else old.n) <= total.start
+
+    runs = replace(LongestRun(column), lower=as_is)
+    return SlidePolicy(_told("until_longest_run", column), runs, holds)
+
+
+def _told(name: str, *arguments: Any) -> str:
+    return f"{name}({', '.join(repr(argument) for argument in arguments if argument is not None)})"
+
+
+def _elapsed(old: Any, latest: Any) -> Any:
+    elapsed = latest - old
+    return elapsed if isinstance(elapsed, int | float) else microseconds(elapsed)
+
+
+class _Sums(NamedTuple):
+    """The sum of a stretch and its last value; what is NaN or infinite is counted beside them."""
+
+    sum: Any
+    last: Any
+    unbounded: int
+    last_unbounded: int
+
+
+def _running_sums(column: str | None) -> Aggregate:
+    return Aggregate(
+        "running_sum",
+        identity=None,
+        lift=_sums,
+        combine=_add,
+        nulls=True,
+        columns=named(column),
+        encode=tuple,
+        decode=_decode,
+    )
+
+
+def _sums(value: Any) -> _Sums:
+    if value is None:
+        return _Sums(0, 0, 0, 0)
+    if value - value != 0:  # only NaN and the infinite differ from themselves
+        return _Sums(0, 0, 1, 1)
+    return _Sums(value, value, 0, 0)
+
+
+def _add(a: _Sums | None, b: _Sums | None) -> _Sums | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return _Sums(a.sum + b.sum, b.last, a.unbounded + b.unbounded, b.last_unbounded)
+
+
+def _decode(plain: Any) -> _Sums:
+    return _Sums(*plain)

@@ -1,0 +1,28 @@
+"""What is known of one key's windows that depend on rows."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.slicing.loops import ALWAYS
+
+
+@dataclass
+class Book:
+    """The windows' edges, which were reported, and the open context.
+
+    It is settled once a window has become final: from then on the first edge is one, and not only the
+    first row that was seen. Under a policy there are no edges: reported are, by their end, the start and
+    the number of rows of what was left, and the context is a tree of them.
+    """
+
+    edges: list[int] = field(default_factory=list)
+    reported: dict[int, Any] = field(default_factory=dict)
+    context: Any = None
+    told: int = ALWAYS
+    settled: bool = False
+
+    def forget(self, final: int) -> None:
+        """Forget windows that end by a time up to which nothing changes any more."""
+        while len(self.edges) > 1 and self.edges[1] <= final:
+            self.reported.pop(self.edges.pop(0), None)
+            self.settled = True
