@@ -6,12 +6,35 @@ import sys
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import kernels, latency, objects, plots, rolling, slicing, slicing_plots
+from benchmarks import (
+    kernels,
+    latency,
+    objects,
+    plots,
+    rolling,
+    slicing,
+    slicing_plots,
+    spark_streaming,
+    store_plots,
+    stores,
+)
 from benchmarks.measure import FULL, QUICK, Finding, Scale, save
 from benchmarks.report import show
 
-MEASURED = {"rolling": rolling, "kernels": kernels, "latency": latency, "slicing": slicing}
-DRAWN = {"objects": objects, "plots": plots, "slicing_plots": slicing_plots}
+MEASURED = {
+    "rolling": rolling,
+    "kernels": kernels,
+    "latency": latency,
+    "slicing": slicing,
+    "spark_streaming": spark_streaming,
+    "stores": stores,
+}
+DRAWN = {
+    "objects": objects,
+    "plots": plots,
+    "slicing_plots": slicing_plots,
+    "store_plots": store_plots,
+}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from benchmarks.measure import Finding
 BLOCKS = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 JUSTIFIED = {"measured": "right", "ratio": "right"}
-STYLES = {"error": ".1e", "ms": ",.1f", "M rows/s": ".1f", "MB": ",.3f"}
+STYLES = {"error": ".1e", "ms": ",.1f", "M rows/s": ".1f", "MB": ",.3f", "us": ",.1f"}
 NOTE = (
     "its/ours: its time (or error) in multiples of muntin's on one thread. ours/its: the reverse, for "
     "what muntin is to come near. The bar is speed, the fastest of a case full."

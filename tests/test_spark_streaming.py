@@ -93,6 +93,13 @@ EMBEDDED = {
     "counted and punctuated": asked(
         {"c": mt.Sliding(9, 4, measure="count"), "p": mt.Punctuation("b")}, keys="k", lateness="9 s"
     ),
+    "by policies": asked(
+        {
+            "w": mt.Policy(mt.policies.within("15 s", "ts") | mt.policies.last(20), "5 s"),
+            "s": mt.Policy(mt.policies.sum_at_most(30, "x"), "10 s"),
+        },
+        lateness="15 s",
+    ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
     "product": asked({"a": mt.Tumbling("8 s")}, {"p": mt.Product(mt.Sum("v"), mt.Max("x"))}),
 }
