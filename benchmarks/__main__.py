@@ -14,6 +14,7 @@ from benchmarks import (
     rolling,
     slicing,
     slicing_plots,
+    spark_rolling,
     spark_streaming,
     store_plots,
     stores,
@@ -27,6 +28,7 @@ MEASURED = {
     "latency": latency,
     "slicing": slicing,
     "spark_streaming": spark_streaming,
+    "spark_rolling": spark_rolling,
     "stores": stores,
 }
 DRAWN = {

@@ -6,11 +6,18 @@ by group, and windows stay inside their group.
 """
 
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from muntin.kernels import span_loops
+from muntin.kernels.build import HEAD, loops
+from muntin.kernels.cache import load_module
+
 Array = np.ndarray[Any, Any]
+Bound = int | float | None
 Side = Literal["left", "right"]
 CLOSED = ("right", "left", "both", "neither")
 
@@ -29,6 +36,10 @@ class Spans:
     def every(self, step: int) -> "Spans":
         """Keep every step-th window, from the first on."""
         return Spans(self.starts[::step].copy(), self.ends[::step].copy())
+
+    def only(self, chosen: Array) -> "Spans":
+        """Keep the chosen windows."""
+        return Spans(self.starts[chosen], self.ends[chosen])
 
 
 def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:
@@ -65,3 +76,73 @@ def tick_spans(times: Array, size: int, every: int) -> tuple[Array, Spans]:
     last = (int(times[-1]) // every + 1) * every
     ticks = np.arange(first, last + 1, every, dtype=np.int64)
     return ticks, Spans(np.searchsorted(times, ticks - size), np.searchsorted(times, ticks))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of neighbouring rows: group g has the rows [edges[g], edges[g + 1])."""
+
+    edges: Array
+
+    @classmethod
+    def of(cls, codes: Array) -> "Groups":
+        """Return the groups of rows that have one code."""
+        changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        return cls(np.concatenate(([0], changes, [len(codes)])))
+
+    @property
+    def first(self) -> Array:
+        """The first row of each row's group."""
+        return np.repeat(self.edges[:-1], np.diff(self.edges))
+
+    @property
+    def after(self) -> Array:
+        """The row after the last of each row's group."""
+        return np.repeat(self.edges[1:], np.diff(self.edges))
+
+
+def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
+    """Return the rows from `low` to `high` beside each row; None is the end of its group."""
+    first, after = groups.first, groups.after
+    at = np.arange(len(first))
+    starts = first if low is None else np.clip(at + low, first, after)
+    ends = after if high is None else np.clip(at + high + 1, first, after)
+    return Spans(starts, ends)
+
+
+def range_frames(
+    groups: Groups, values: Array, valid: Array | None, low: Bound, high: Bound, closed: str
+) -> Spans:
+    """Return the rows whose value is between value + low and value + high of each row.
+
+    Values never fall within a group, and nulls come first; `closed` says which ends belong to a frame.
+    """
+    edges = groups.edges
+    known = edges[:-1]
+    if valid is not None:
+        known = known + np.add.reduceat((~valid).astype(np.int64), known)
+    starts, ends = groups.first, groups.after
+    if low is not None:
+        open_left = closed in ("right", "neither")
+        _loops().find_starts(values, edges, known, _moved(values, low), open_left, starts)
+    if high is not None:
+        open_right = closed in ("left", "neither")
+        _loops().find_ends(values, edges, known, _moved(values, high), open_right, ends)
+    return Spans(starts, ends)
+
+
+def _moved(values: Array, by: int | float) -> Array:
+    """Return values + by, or the last number that there is."""
+    if values.dtype.kind == "f":
+        return values + by
+    end = np.iinfo(values.dtype)
+    by = min(max(by, end.min), end.max)
+    moved = values + by
+    if by < 0:
+        return np.where(moved > values, end.min, moved)
+    return np.where(moved < values, end.max, moved)
+
+
+@cache
+def _loops() -> ModuleType:
+    return load_module(HEAD + loops(span_loops).replace("@inline", "@kernel"))

@@ -1,0 +1,53 @@
+"""Frames over a range of values: a pointer that follows the rows of each group.
+
+Written out into a generated module, as `drivers.py` is. Values never fall within a group; NaN is larger
+than any number and equal to NaN, as in Spark. Rows whose value is null come first in their group, and
+their frame is the null rows.
+"""
+# mypy: ignore-errors
+
+from typing import Any
+
+
+def before(x: Any, y: Any) -> Any:
+    """Whether x comes before y in the order of values."""
+    return x < y or (y != y and x == x)
+
+
+def find_starts(values: Any, firsts: Any, known: Any, lows: Any, is_open: Any, starts: Any) -> None:
+    """Set starts[i] to the first row of row i's group from lows[i] on (above it, if it is open).
+
+    Group g has rows [firsts[g], firsts[g + 1]), of which those from known[g] on are not null.
+    """
+    for g in range(len(known)):
+        after = firsts[g + 1]
+        for i in range(firsts[g], known[g]):
+            starts[i] = firsts[g]
+        s = known[g]
+        for i in range(known[g], after):
+            low = lows[i]
+            if is_open:
+                while s < after and not before(low, values[s]):
+                    s += 1
+            else:
+                while s < after and before(values[s], low):
+                    s += 1
+            starts[i] = s
+
+
+def find_ends(values: Any, firsts: Any, known: Any, highs: Any, is_open: Any, ends: Any) -> None:
+    """Set ends[i] to the first row of row i's group above highs[i] (or equal, if it is open)."""
+    for g in range(len(known)):
+        after = firsts[g + 1]
+        for i in range(firsts[g], known[g]):
+            ends[i] = known[g]
+        e = known[g]
+        for i in range(known[g], after):
+            high = highs[i]
+            if is_open:
+                while e < after and before(values[e], high):
+                    e += 1
+            else:
+                while e < after and not before(high, values[e]):
+                    e += 1
+            ends[i] = e

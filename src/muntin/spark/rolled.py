@@ -1,0 +1,69 @@
+"""One aggregate over the frames of a chunk of rows, by the kernel that serves it, as an Arrow array."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.feeds import Feed, owned
+from muntin.frames.batches import Batch
+from muntin.frames.columns import Column
+from muntin.frames.request import is_arg
+from muntin.kernels.ranks import roll_ranks
+from muntin.kernels.rolling import Rows, roll_objects, roll_spans
+from muntin.kernels.spans import Spans
+
+
+class Chunk(Protocol):
+    """Rows in order."""
+
+    @property
+    def batch(self) -> Batch: ...
+
+    def arrow(self, name: str) -> pa.Array: ...
+
+
+def rolled(feed: Feed, chunk: Chunk, spans: Spans, least: int | None) -> pa.Array:
+    """Return the aggregate of each span; null for those of fewer than `least` values."""
+    results = _rolled(feed, chunk, spans)
+    if least is None:
+        return results
+    few = _values(feed, chunk.batch, spans) < least
+    return pc.if_else(pa.array(few), pa.scalar(None, results.type), results)
+
+
+def _rolled(feed: Feed, chunk: Chunk, spans: Spans) -> pa.Array:
+    aggregate, batch = feed.aggregate, chunk.batch
+    value = batch.columns[feed.columns[0]] if feed.columns else None
+    if is_arg(aggregate) and value is not None and value.is_numeric:
+        numbers = (owned(value.values), np.arange(batch.rows))
+        found = roll_spans(aggregate, Rows(numbers, value.valid), spans, threads=1)
+        rows = pa.array(found.arrays[0], mask=found.missing(1))
+        return chunk.arrow(feed.columns[1]).take(rows)
+    if aggregate.rank is not None and value is not None and _is_number(value):
+        values, counts = roll_ranks(aggregate, value.values, value.valid, spans)
+        return pa.array(values, mask=counts == 0)
+    if feed.kernels.columns is None:
+        inputs = feed.inputs(batch)[0].tolist()
+        return feed.results((np.fromiter(roll_objects(aggregate, inputs, spans), object),))
+    *arrays, valid = feed.inputs(batch)
+    all_there = all(batch.columns[name].valid is None for name in feed.columns)
+    found = roll_spans(aggregate, Rows(tuple(arrays), None if all_there else valid), spans, 1)
+    fewest = 1 if aggregate.kernel is None else aggregate.kernel.least
+    return feed.results((np.where(found.missing(fewest), 0, fewest), *found.arrays))
+
+
+def _is_number(column: Column) -> bool:
+    return column.is_numeric and column.dtype.kind not in "mM"
+
+
+def _values(feed: Feed, batch: Batch, spans: Spans) -> Any:
+    """Return the number of values in each span: of rows, for an aggregate that takes nulls along."""
+    aggregate = feed.aggregate
+    names = feed.columns[:1] if is_arg(aggregate) else () if aggregate.nulls else feed.columns
+    there = [v for name in names if (v := batch.columns[name].valid) is not None]
+    if not there:
+        return spans.ends - spans.starts
+    sums = np.append(0, np.cumsum(np.logical_and.reduce(there)))
+    return sums[spans.ends] - sums[spans.starts]
