@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 import muntin as mt
 from tests.spark_streams import BEGIN, SECOND
 
-PATIENCE = 90
+PATIENCE = 300
 
 
 def run_until(stream, checkpoint, enough) -> list[dict]:

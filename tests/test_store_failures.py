@@ -183,6 +183,21 @@ def test_redis_that_lost_its_data_is_noticed(tmp_path):
         assert window.query() == sum(range(100))
 
 
+def test_redis_that_went_back_in_time_is_noticed(redis_server):
+    names = [f"muntin:{{back}}:{name}" for name in ("stamp", "255:0")]
+    with RedisStore(redis_server.url) as store:
+        with stored(mt.Sum(), store, "back", buffer=4) as window:
+            window.bulk_insert(range(3))
+            window.flush()
+            earlier = store._client.mget(names)
+            window.bulk_insert(range(3))
+        window = stored(mt.Sum(), store, "back", buffer=4)
+        window.insert(1)
+        store._client.mset(dict(zip(names, earlier, strict=True)))
+        with pytest.raises(StoreError, match="the server lost what was written"):
+            window.flush()
+
+
 def test_redis_that_is_slow_or_full(tmp_path):
     with RedisServer(tmp_path) as server, RedisStore(server.url, timeout=0.3) as store:
         window = stored(mt.Sum(), store, "w", buffer=4)

@@ -420,7 +420,7 @@ def test_a_put_that_was_not_answered_can_be_repeated(redis_server):
 
         def unanswered(*arguments):
             put(*arguments)
-            raise store._failure("no answer")
+            raise OSError("no answer")
 
         store._put = unanswered
         with pytest.raises(StoreError, match="no answer"):

@@ -53,6 +53,9 @@ class Level:
         """Drop every element before the given number; the level must reach that far."""
         raise NotImplementedError
 
+    def bury(self, level: "Level") -> None:
+        """Take over what a level held that is no longer used, if that should not be freed at once."""
+
     def pair(self, i: int, combine: Combine) -> Partial:
         """Combine element i with its sibling; a sibling that is not there is left out."""
         left, right = i & ~1, i | 1
@@ -77,12 +80,13 @@ class MemoryLevel(Level):
     Runtime: access O(1), append amortised O(1), dropping any number O(1).
     """
 
-    __slots__ = ("_base", "_elements", "_freed")
+    __slots__ = ("_base", "_buried", "_elements", "_freed")
 
     def __init__(self, head: int, elements: list[Partial] | None = None) -> None:
         super().__init__(head)
         self._base = head
         self._freed = head  # elements before this number are not referred to any more
+        self._buried: list[list[Partial]] = []
         self._elements: list[Partial] = []
         self.extend(elements or [])
 
@@ -95,7 +99,7 @@ class MemoryLevel(Level):
     def append(self, partial: Partial) -> None:
         self._elements.append(partial)
         self.tail += 1
-        if self._freed < self.head:
+        if self._freed < self.head or self._buried:
             self._free(FREED_PER_INSERTION)
 
     def extend(self, partials: list[Partial]) -> None:
@@ -121,6 +125,14 @@ class MemoryLevel(Level):
             self._base = end
         else:
             elements[start - base : end - base] = [None] * (end - start)
+        if self._buried and n:
+            del self._buried[-1][-n:]
+            if not self._buried[-1]:
+                self._buried.pop()
+
+    def bury(self, level: Level) -> None:
+        if isinstance(level, MemoryLevel) and level._elements:
+            self._buried.append(level._elements)
 
     @classmethod
     def load(cls, state: dict[str, Any], decode: Callable[[Any], Partial]) -> Self:

@@ -91,7 +91,8 @@ class LogMta(MonoidTree):
             element = branch[-1] if branch else level[head]
             sibling = not head & 1 and head + 1 < level.tail
             branch.append(self._combine(element, level[head + 1]) if sibling else element)
-        del levels[root + 1 :]
+        while len(levels) > root + 1:
+            levels[0].bury(levels.pop())
         for level, head in zip(levels, heads, strict=False):
             level.drop_until(head)
         for level, element in zip(levels[1:], branch, strict=True):

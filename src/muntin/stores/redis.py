@@ -59,14 +59,15 @@ class RedisStore(Store):
             import redis
         except ImportError as error:
             raise ImportError(f"RedisStore needs redis: {INSTALL}") from error
-        self._failure = redis.RedisError
+        self._failures = redis.RedisError, OSError
         self._client = _client(redis, url, timeout)
         self._put, self._renew, self._release = (
             self._client.register_script(script) for script in (PUT, RENEW, RELEASE)
         )
         self._lease_ms = round(lease * 1000)
         self._token = f"{socket.gethostname()}, process {os.getpid()}, {secrets.token_hex(8)}"
-        self._stamps: dict[str, tuple[str, int]] = {}
+        self._claims = 0
+        self._stamps: dict[str, tuple[str, str, int]] = {}  # the last, how others begin, how many
         self._stop = Event()
         self._closed = False
 
@@ -80,7 +81,8 @@ class RedisStore(Store):
         except StoreError:
             super().release(window)
             raise
-        self._stamps[window] = found, 0
+        self._claims += 1
+        self._stamps[window] = found, f"{self._token}, {self._claims}", 0
         if len(self._stamps) == 1:
             self._stop = Event()
             Thread(target=self._keep, args=(self._stop,), daemon=True, name="muntin-lease").start()
@@ -100,7 +102,7 @@ class RedisStore(Store):
             for window in list(self._stamps):
                 try:
                     self._renew([_place(window, "lease")], [self._token, self._lease_ms])
-                except self._failure:
+                except self._failures:
                     break  # the next put finds out what became of the lease
 
     def release(self, window: str) -> None:
@@ -118,8 +120,8 @@ class RedisStore(Store):
     def put(self, window: str, items: Mapping[Key, bytes]) -> None:
         if window not in self._stamps:
             raise StoreError(self.tell(window, "it was closed"))
-        stamp, puts = self._stamps[window]
-        mine = f"{self._token}, {puts + 1}"
+        stamp, beginning, puts = self._stamps[window]
+        mine = f"{beginning}, {puts + 1}"
         keys = [_place(window, "lease"), _place(window, "stamp")]
         keys += [_place(window, *key) for key in items]
         arguments = [self._token, stamp, mine, self._lease_ms, *items.values()]
@@ -130,7 +132,7 @@ class RedisStore(Store):
             )
         if answer == b"moved":
             raise StoreError(self.tell(window, MOVED))
-        self._stamps[window] = mine, puts + 1
+        self._stamps[window] = mine, beginning, puts + 1
 
     def delete_range(self, window: str, level: int, first: int, end: int) -> None:
         for start in range(first, end, AT_ONCE):
@@ -151,7 +153,7 @@ class RedisStore(Store):
             raise StoreError(self.tell(window, "it was closed"))
         try:
             return call()
-        except self._failure as error:
+        except self._failures as error:
             told = f"{type(error).__name__}: {self._without_password(str(error))}"
         raise StoreError(self.tell(window, told))  # not from error, which may tell the password
 
