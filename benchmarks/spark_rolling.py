@@ -3,7 +3,8 @@
 Rows are read from Parquet files, in which they are up to a second out of order, and results go to the
 noop sink. Each side runs once before it is timed; then they take turns, and the best counts. Spark is
 timed as it comes, and with `spark.sql.window.segmentTree.enabled`. Where it would take minutes as it
-comes, it gets some of the keys, as many of each partition, and its time is scaled by the rows.
+comes, it gets some of the keys, as many of each partition, and its time is scaled by the rows. On the
+way to Python Spark adds up the bytes of a batch after every row unless told that they have no limit.
 """
 
 import json
@@ -35,6 +36,7 @@ SHARES = {100: 1.0, 1000: 0.1, 10_000: 0.02, 100_000: 0.02}
 """The share of the keys for Spark as it comes, by rows of a frame."""
 MEDIAN_SHARE = 0.02
 TREE = "spark.sql.window.segmentTree.enabled"
+UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1}
 AGGREGATES = {
     "max": (mt.Max("v"), F.max),
     "sum": (mt.Sum("v"), F.sum),
@@ -110,7 +112,7 @@ def theirs(frame: DataFrame, size: Any, names: tuple[str, ...]) -> DataFrame:
 
 def run(frame: DataFrame, tree: bool = False) -> None:
     """Compute all rows."""
-    with settings({TREE: tree}):
+    with settings({TREE: tree, **UNLIMITED}):
         frame.write.format("noop").mode("overwrite").save()
 
 
@@ -247,7 +249,7 @@ def long_key(scale: Scale) -> Findings:
 
 def roll_long_key(count: int) -> dict[str, float]:
     """Roll over one key in a session of little memory; return seconds, and megabytes at the peak."""
-    spark = mt.spark.session(cores=2, partitions=2, memory=LONG_MEMORY)
+    spark = mt.spark.session(cores=2, partitions=2, memory=LONG_MEMORY, settings=UNLIMITED)
     ids = spark.range(count)
     stamp = F.timestamp_micros(F.expr("pmod(id * 7919, 1000003) * 1000000 + id"))
     frame = ids.select(F.lit("key").alias("k"), stamp.alias("ts"), F.rand(1).alias("v"))

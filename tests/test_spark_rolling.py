@@ -1,5 +1,6 @@
 """Frames on Spark: the worker against the definition, both plans against Spark's own frames."""
 
+import datetime as dt
 import math
 
 import numpy as np
@@ -14,6 +15,10 @@ import muntin as mt
 from muntin.aggregates import close
 from muntin.spark.frames import ORDER_BITS, PLACE, Asked, Frame
 from tests.oracle import Oracle
+
+
+def size_of(value):
+    return abs(value)
 
 
 def multiplied(a, b):
@@ -38,7 +43,7 @@ AGGREGATES = {
     "distinct": (mt.CountDistinct("s"), pa.int64()),
     "arg": (mt.ArgMax("v", "s"), pa.string()),
     "m4": (mt.M4("v"), pa.struct([(p, pa.int64()) for p in ("min", "max", "first", "last")])),
-    "own": (mt.Aggregate("own", 1, abs, multiplied, columns=("v",)), pa.int64()),
+    "own": (mt.Aggregate("own", 1, size_of, multiplied, columns=("v",)), pa.int64()),
 }
 QUICK = ("nv", "max", "collect", "arg")
 
@@ -163,6 +168,20 @@ def test_frames_do_not_depend_on_places_chunks_and_batches(
     query = asked(frames, QUICK, rows_at_once=at_once)
     rows, places = placed(rows, buckets, rounded)
     check(query(iter(batches_of(rows, places, length))), defined(rows, query))
+
+
+@pytest.mark.parametrize("measure", ["rows", "range"])
+@pytest.mark.parametrize(
+    "pair", [(-6, 0), (-6, 3), (-9, -4), (2, 5), (0, 0), (None, 2), (-2, None)]
+)
+def test_a_key_may_span_many_chunks(pair, measure):
+    rng = np.random.default_rng(1)
+    times = [None, None, *np.sort(rng.integers(0, 60, 90)).tolist()]
+    rows = [{"k": "a", "t": t, "v": i, "x": 0.0, "s": str(i)} for i, t in enumerate(times)]
+    for at_once, length in ((1, 1), (4, 3), (7, 20)):
+        query = asked({"f": Frame(*pair, measure)}, QUICK, rows_at_once=at_once)
+        for places in (None, placed(rows, 1, 4)[1]):
+            check(query(iter(batches_of(rows, places, length))), defined(rows, query))
 
 
 @pytest.mark.parametrize("closed", ["right", "left", "both", "neither"])
@@ -337,3 +356,254 @@ def test_frames_equal_those_of_spark(data, name, plan):
     types = [[t for n, t in frame.dtypes if n != "distinct"] for frame in (found, wanted)]
     assert types[0] == types[1]
     same(by_id(found), by_id(wanted), unordered=("list",) if ends else ())
+
+
+def rolled(frame, **options):
+    """Return both plans' results by id, which are equal."""
+    ours = by_id(mt.spark.rolling(frame, plan="muntin", **options))
+    same(ours, by_id(mt.spark.rolling(frame, plan="native", **options)))
+    return ours
+
+
+def test_keys_of_one_row_and_rows_of_one_key(data):
+    options = {"order": "at", "size": 3, "aggregates": {"n": mt.Count(), "top": mt.Max("v")}}
+    for row in rolled(data, keys=["lone", "k"], **options).values():
+        assert (row["n"], row["top"]) == (1, row["v"])
+    counts = [row["n"] for row in rolled(data, **options).values()]
+    assert (counts.count(1), counts.count(2), counts.count(3)) == (1, 1, 598)
+
+
+@pytest.mark.parametrize("order", [["s", "at"], ["x", "at"], "word"])
+def test_rows_are_ordered_by_anything(data, order):
+    words = data.withColumn("word", F.format_string("%04d", "at"))
+    aggregates = {"list": mt.Collect("at"), "n": mt.Count()}
+    rolled(words, keys="k", order=order, size=(-3, 2), aggregates=aggregates)
+
+
+TIMED = {
+    "an hour": ({"size": "1 hour", "order": "ts"}, "ts > {t} - interval 1 hour and ts <= {t}"),
+    "both": (
+        {"size": dt.timedelta(hours=1), "order": "ts", "closed": "both"},
+        "ts >= {t} - interval 1 hour and ts <= {t}",
+    ),
+    "left": (
+        {"size": "1 hour", "order": "ts", "closed": "left"},
+        "ts >= {t} - interval 1 hour and ts < {t}",
+    ),
+    "bounds": (
+        {"size": ("-1 hour", "30 min"), "order": "ts"},
+        "ts >= {t} - interval 1 hour and ts <= {t} + interval 30 minutes",
+    ),
+    "days": ({"size": ("-2 days", 0), "order": "day"}, "day >= {d} - 2 and day <= {d}"),
+    "last days": ({"size": "2 days", "order": "day"}, "day > {d} - 2 and day <= {d}"),
+    "number": (
+        {"size": 30, "order": "at", "measure": "range"},
+        "at > {a} - 30 and at <= {a}",
+    ),
+    "fractions": (
+        {"size": (-1.5, 0.5), "order": "fraction", "measure": "range"},
+        "fraction >= {f} - 1.5 and fraction <= {f} + 0.5",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def timed(data):
+    stamp = F.timestamp_seconds(F.col("at") * 240 - 20_000)
+    rows = data.select(
+        "lone", "k", "at", "v", stamp.alias("ts"), (F.col("at") / 8).alias("fraction")
+    )
+    return rows.withColumn("day", F.to_date(F.timestamp_seconds(F.col("at") * 9999))).cache()
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_ranges_in_units_of_the_order(timed, name):
+    options, inside = TIMED[name]
+    other = {"t": "a.ts", "d": "a.day", "a": "a.at", "f": "a.fraction"}
+    joined = timed.alias("a").join(
+        timed.alias("b"),
+        F.expr("a.k <=> b.k and " + _qualified(inside).format(**other)),
+        "left",
+    )
+    counted = joined.groupBy("a.lone").agg(F.count("b.lone").alias("n"), F.sum("b.v").alias("s"))
+    options = {"keys": "k", "aggregates": {"n": mt.Count(), "s": mt.Sum("v")}, **options}
+    plans = ["muntin"] if name == "fractions" else ["muntin", "native"]
+    for plan in plans:
+        found = mt.spark.rolling(timed, plan=plan, **options).select("lone", "n", "s")
+        same(by_id(found), by_id(counted))
+
+
+def _qualified(inside):
+    for column in ("ts", "day", "at", "fraction"):
+        inside = inside.replace(f"{column} ", f"b.{column} ")
+    return inside
+
+
+def test_several_frames_at_once_keep_all_columns(data):
+    sizes = {"few": 3, "around": (-1, 1), "all": (None, None)}
+    aggregates = {"n": mt.Count(), "list": mt.Collect("v")}
+    out = data.transform(mt.spark.rolling, keys="k", order="at", size=sizes, aggregates=aggregates)
+    names = [f"{frame}_{name}" for frame in sizes for name in aggregates]
+    assert out.columns == [*data.columns, *names]
+    rows = by_id(out)
+    same({i: {c: row[c] for c in data.columns} for i, row in rows.items()}, by_id(data))
+    for size in sizes:
+        alone = by_id(
+            mt.spark.rolling(data, keys="k", order="at", size=sizes[size], aggregates=aggregates)
+        )
+        for i, row in alone.items():
+            assert (row["n"], row["list"]) == (rows[i][f"{size}_n"], rows[i][f"{size}_list"])
+
+
+def test_what_follows_does_not_change_the_frames(data):
+    """Filters and limits are not pushed before the frames, nor is the sort taken out."""
+    out = mt.spark.rolling(
+        data, keys="k", order="at", size=(-5, 5), aggregates={"n": mt.Count()}, plan="muntin"
+    )
+    rows = by_id(out)
+    for part in (out.where("v > 3"), out.limit(7), out.where("k = 'a'"), out.orderBy("x")):
+        found = by_id(part)
+        assert found
+        same(found, {i: rows[i] for i in found})
+    assert out.agg(F.sum("n")).first()[0] == sum(row["n"] for row in rows.values())
+
+
+def test_frames_of_few_values_are_null_in_both_plans(data):
+    rows = rolled(
+        data, keys="k", order="at", size=4, min_periods=3,
+        aggregates={"n": mt.Count(), "sum": mt.Sum("v"), "any": mt.First("v", nulls=True)},
+    )  # fmt: skip
+    assert any(row["n"] is None for row in rows.values())
+    assert any(row["n"] == 4 and row["sum"] is None for row in rows.values())
+
+
+def test_aggregates_of_ones_own(data):
+    own = mt.Aggregate("total", 0, size_of, lambda a, b: a + b, columns=("v",))
+    nothing = mt.Aggregate("none", 0, size_of, multiplied, lambda _x: None, columns=("v",))
+    options = {"keys": "k", "order": "at", "size": 50, "types": {"none": "decimal(9,2)"}}
+    aggregates = {
+        "start": own, "none": nothing, "top": mt.TopK("s"), "ends": mt.M4("v"),
+        "both": mt.Product(low=mt.Min("v"), words=mt.Collect("s")),
+    }  # fmt: skip
+    out = mt.spark.rolling(data, aggregates=aggregates, **options)
+    kinds = dict(out.dtypes)
+    assert kinds["none"] == "decimal(9,2)"
+    assert kinds["ends"] == "struct<min:bigint,max:bigint,first:bigint,last:bigint>"
+    rows = by_id(out)
+    plain = by_id(data)
+    for i, row in rows.items():
+        mine = [r for r in plain.values() if r["k"] == row["k"] and r["at"] <= plain[i]["at"]]
+        frame = sorted(mine, key=lambda r: r["at"])[-50:]
+        assert row["start"] == sum(abs(r["v"]) for r in frame if r["v"] is not None)
+        assert row["both"]["words"] == [r["s"] for r in frame if r["s"] is not None]
+
+
+def test_an_aggregate_with_the_name_of_another_is_not_sparks(data):
+    first = mt.Aggregate("sum", 0, size_of, max, columns=("v",))
+    plan = mt.spark.rolling_plan(data, order="at", size=2, aggregates={"a": first})
+    assert not plan.native
+    assert "Spark has no aggregate like 'a' (sum)" in str(plan)
+
+
+PLANS = {
+    "small": ({"size": 3}, "native: frames are small: Spark needs 3 steps per row"),
+    "large": ({"size": 1000}, "muntin: the cost does not depend on the frame"),
+    "so far": ({"size": (None, 0)}, "native: frames that begin with the key"),
+    "range": ({"size": (-5, 0), "measure": "range"}, "muntin: the cost"),
+    "asked": ({"size": 3, "plan": "muntin"}, "muntin: asked for"),
+    "sketch": ({"size": 3, "aggregates": {"a": mt.ApproxDistinct("v")}}, "muntin: Spark has no"),
+    "types": ({"size": 3, "aggregates": {"a": mt.CountDistinct("x")}}, "muntin: of double columns"),
+    "place": ({"size": 1000, "keys": "k"}, "sort: by place, which is a hash of 'k' and 'at'"),
+    "keys": ({"size": 1000, "keys": "k", "order": "s"}, "sort: by 'k', 's'"),
+    "frame": ({"size": (None, 5), "plan": "muntin"}, "size: rows from the first row to 5"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_say_what_is_done_and_why(data, name):
+    options, told = PLANS[name]
+    options = {"order": "at", "aggregates": {"total": mt.Sum("v")}, **options}
+    assert told in str(mt.spark.rolling_plan(data, **options))
+
+
+REFUSED = {
+    "column": ({"aggregates": {"s": mt.Sum("w")}}, "aggregates: no column 'w'.*'lone'"),
+    "key": ({"keys": "plug"}, "keys: no column 'plug'"),
+    "order": ({"order": "when"}, "order: no column 'when'"),
+    "no order": ({"order": []}, "order must name a column"),
+    "order by number": ({"order": [1]}, "order: a column is given by its name, got 1"),
+    "clash": ({"aggregates": {"V": mt.Sum("v")}}, "there is a column 'V' already"),
+    "frames clash": (
+        {"size": {"a": 3, "a_b": 4}, "aggregates": {"b_c": mt.Count(), "c": mt.Count()}},
+        "there is a column 'a_b_c' already",
+    ),
+    "bounds": (
+        {"size": (3, -3)},
+        "size ends before it begins: .3, -3.; give the lower bound first",
+    ),
+    "three bounds": ({"size": (1, 2, 3)}, "size is a pair of bounds"),
+    "named": ({"size": {"far": (3, -3)}}, r"size\['far'\] ends before it begins"),
+    "no frames": ({"size": {}}, "size has no frames"),
+    "frame names": ({"size": {1: 3}}, "a frame is named by text, got 1"),
+    "zero": ({"size": 0}, "size must be a positive number of rows, got 0"),
+    "negative": ({"size": "-1 hour", "order": "ts"}, "size must be a positive length"),
+    "nothing": ({"size": None}, "size must be a positive number of rows, got None"),
+    "rows": ({"size": 2.5}, "size is in rows, which are whole numbers, got 2.5"),
+    "text": ({"size": "1 hour", "order": "s"}, "order is a string: order by a number"),
+    "durations": ({"size": (-5, 0), "order": "ts", "measure": "range"}, "size must be durations"),
+    "numbers": ({"size": "1 hour"}, "size must be numbers like the order, a bigint"),
+    "whole": ({"size": (-0.5, 0), "measure": "range"}, "numbers like the order, a bigint"),
+    "part of a day": ({"size": "1 hour", "order": "day"}, "size must be whole days"),
+    "two orders": ({"size": "1 hour", "order": ["ts", "at"]}, "order must be one column"),
+    "measure": ({"measure": "time"}, "measure must be one of rows, range, got 'time'"),
+    "closed": ({"closed": "shut"}, "closed must be one of right, left"),
+    "closed pair": ({"size": (-3, 0), "closed": "left"}, "closed is not for the bounds"),
+    "periods": ({"min_periods": -1}, "min_periods must be a whole number, 0 or more, got -1"),
+    "plan": ({"plan": "fast"}, "plan must be one of auto, native, muntin, got 'fast'"),
+    "not native": (
+        {"plan": "native", "aggregates": {"a": mt.TopK("v")}},
+        "plan='native' cannot be: Spark has no aggregate like 'a'",
+    ),
+    "aggregate": ({"aggregates": {"s": "sum"}}, "aggregate 's' must be one such as"),
+    "no aggregates": ({"aggregates": {}}, "at least one aggregate"),
+    "dict": ({"aggregates": [mt.Count()]}, "aggregates is a dict"),
+    "map": ({"keys": "m"}, "keys: 'm' is map<string,int>, which cannot be a key"),
+    "filter": ({"aggregates": {"b": mt.Bloom("v")}}, "'b' gives a filter"),
+    "types": ({"types": {"x": "double"}}, "types declares 'x', which is no aggregate"),
+}
+
+
+@pytest.fixture(scope="module")
+def refusing(data):
+    return (
+        data.withColumn("m", F.create_map(F.lit("a"), F.lit(1)))
+        .withColumn("ts", F.timestamp_seconds("at"))
+        .withColumn("day", F.to_date(F.timestamp_seconds("at")))
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(refusing, name):
+    options, message = REFUSED[name]
+    options = {"order": "at", "size": 3, "aggregates": {"s1": mt.Sum("v")}, **options}
+    with pytest.raises((TypeError, ValueError), match=message):
+        mt.spark.rolling(refusing, **options)
+
+
+def test_streams_and_columns_of_one_name_are_refused(spark, data):
+    options = {"order": "timestamp", "size": 3, "aggregates": {"n": mt.Count()}}
+    with pytest.raises(TypeError, match="this is a stream: take mt.spark.aggregate"):
+        mt.spark.rolling(spark.readStream.format("rate").load(), **options)
+    twice = data.withColumnRenamed("v", "x")
+    with pytest.raises(ValueError, match="two columns 'x': rename one"):
+        mt.spark.rolling(twice, **{**options, "order": "at"})
+
+
+def test_order_is_exact_however_large_its_numbers(spark):
+    """Beyond 2^45 a place is rounded, and the worker sets the order right."""
+    ends = np.iinfo(np.int64)
+    near = [s * (x + d) for s in (1, -1) for x in (2**45, 2**60) for d in range(-3, 4)]
+    values = [ends.min, ends.max, 0, *near]
+    table = pa.table({"k": [i % 3 for i in range(len(values))], "t": values, "lone": values})
+    rows = spark.createDataFrame(table).repartition(5)
+    rolled(rows, keys="k", order="t", size=2, aggregates={"l": mt.Collect("t")})
