@@ -57,6 +57,7 @@ ENTRIES = (
     "update_trees",
     "count_keys",
     "claim_room",
+    "move_runs",
     "insert_rows",
     "find_all",
     "slice_starts",

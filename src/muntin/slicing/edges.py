@@ -5,6 +5,7 @@ row is then one comparison away. Where a batch has few rows over a long stretch,
 computed from the windows' periods instead.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,11 @@ class Lattice:
             np.array([step for step, _ in ordered], np.int64),
             np.array([offset for _, offset in ordered], np.int64),
         )
+
+    @property
+    def step(self) -> int:
+        """The largest distance of which all distances between edges are multiples."""
+        return math.gcd(*self.steps.tolist(), *np.diff(self.offsets).tolist())
 
     def count(self, lo: int, hi: int) -> int:
         """Return about how many edges lie in [lo, hi]."""
@@ -120,6 +126,11 @@ class Edges:
         self._known = Known.nothing() if self._listed else None
         self._cached = np.zeros(0, np.int64)
         self._from, self._to = 0, -1
+
+    @property
+    def step(self) -> int:
+        """A distance of which all distances between slices are multiples; 0 if none is known."""
+        return 0 if self._past or self._listed else self._lattice.step
 
     def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "Edges":
         """Return the edges of other windows, with those of this set for what is not behind `upto`."""
@@ -211,6 +222,8 @@ class Edges:
 
 class EveryRow:
     """Slices of one moment each: the rows, as a tuple buffer or an aggregate tree has them."""
+
+    step = 0
 
     def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
         """Return the same: the windows make no difference."""

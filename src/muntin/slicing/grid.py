@@ -48,6 +48,7 @@ class GridLane(Lane):
     """
 
     PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_dirty")
+    DERIVED: ClassVar[tuple[str, ...]] = (*Lane.DERIVED, "_first", "_last")
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class GridLane(Lane):
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
         self._dirty = np.zeros(0, np.int64)
+        self._first, self._last = np.zeros((2, 0), np.int64)
         self._oldest = NEVER
         self._lost = ALWAYS
         self._added: dict[str, tuple[int, int]] = {}
@@ -137,7 +139,7 @@ class GridLane(Lane):
         return also
 
     def _touched(self) -> list[Array]:
-        return [*super()._touched(), self._dirty]
+        return [*super()._touched(), self._dirty, self._first, self._last]
 
     def _whole(self, windows: Array) -> Array:
         """Leave out windows that were added and are not whole."""
@@ -152,6 +154,8 @@ class GridLane(Lane):
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
         self._dirty = longer(self._dirty, self.slices.keys, NEVER)
+        self._first = longer(self._first, self.slices.keys, NEVER)
+        self._last = longer(self._last, self.slices.keys, ALWAYS)
         if self._stride:
             self._after = longer(self._after, self.slices.keys, watermark)
 
@@ -240,7 +244,7 @@ class GridLane(Lane):
         found = prepared.found
         keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
         log = np.empty((2 * len(found), 3), np.int64)
-        state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
+        state = self._state()
         order = in_turn(found)
         steps = compiled_loops().place_groups(found, order, *state, self._periods, log)
         if self._listed:
@@ -269,6 +273,18 @@ class GridLane(Lane):
         self._added = {name: tuple(since) for name, since in plain["added"]}
         if self._changed is not None:
             self._changed.load(plain["changed"])
+        self._bound(np.nonzero(self.slices.length)[0])
+
+    def _bound(self, keys: Array) -> None:
+        """Note where the first and the last slice of some keys begin."""
+        head = self.slices.head[keys]
+        self._first[keys] = self.slices.meta[head, 0]
+        self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, 0]
+
+    def _state(self) -> tuple[Array, ...]:
+        slices = self.slices
+        bounds = (self._first, self._last)
+        return slices.meta, slices.head, slices.length, self.due, self._dirty, *bounds
 
     # The watermark advances
 
@@ -299,6 +315,7 @@ class GridLane(Lane):
             for column in self.partials:
                 column.replay(log, steps, column.kernels.buffer(0))
         self.slices.moved[keys] = True
+        self._bound(keys)
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         super().retype(i, kernels)
@@ -327,17 +344,18 @@ class GridLane(Lane):
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
-        state = (self.slices.meta, self.slices.head, self.slices.length, self.due, self._dirty)
         bounds = (self._after, upto, past, keep, self._stride)
+        step = self._edges.step if self._changed is None else 0
         key, gathered, held = 0, [], len(self.slices)
         locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
                 key,
                 self.keys,
-                *state,
+                *self._state(),
                 *bounds,
                 self._periods,
+                step,
                 listed,
                 self._changed is not None,
                 self._out,

@@ -135,6 +135,8 @@ def place_groups(
     length: Any,
     due: Any,
     dirty: Any,
+    first: Any,
+    last: Any,
     windows: Any,
     log: Any,
 ) -> Any:
@@ -151,9 +153,11 @@ def place_groups(
         h = head[k]
         tail = h + length[k]
         p = tail - 1
-        if p >= h and meta[p, 0] > s:
+        start = last[k]
+        if p >= h and start > s:
             p = find(meta, h, p, s + 1) - 1
-        if p >= h and meta[p, 0] == s:
+            start = meta[max(p, h), 0]
+        if p >= h and start == s:
             log[n, 0] = 1
             if timed:
                 if found[g, 4] < meta[p, 4]:
@@ -168,6 +172,10 @@ def place_groups(
             p += 1
             n = open_place(meta, p, tail, log, n)
             length[k] += 1
+            if p == h:
+                first[k] = s
+            if p == tail:
+                last[k] = s
             due[k] = min(due[k], next_due(windows, s))
             log[n, 0] = 0
             meta[p, 0] = s

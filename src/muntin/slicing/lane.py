@@ -76,6 +76,8 @@ class Lane:
     windows: dict[str, Any]
     PER_KEY: ClassVar[tuple[str, ...]] = ()
     """The arrays that have a number for each key, or one for all."""
+    DERIVED: ClassVar[tuple[str, ...]] = ("due",)
+    """Those that are found anew from the slices when a state is loaded."""
 
     def __init__(
         self, names: list[str], partials: list[Partials], width: int, keeps_rows: bool
@@ -188,7 +190,7 @@ class Lane:
         """Return a function that undoes a report that could not be written."""
         runs = [self.slices] if self.kept is None else [self.slices, self.kept.runs]
         restores = [run.hold() for run in runs]
-        held = {name: getattr(self, name).copy() for name in ("due", *self.PER_KEY)}
+        held = {name: getattr(self, name).copy() for name in (*self.DERIVED, *self.PER_KEY)}
         held["_stale"] = list(self._stale)
 
         def restore() -> None:
@@ -220,7 +222,7 @@ class Lane:
         """Forget the keys that are not alive, and number the others anew."""
         self.keys = int(np.count_nonzero(alive))
         padded = np.append(alive, np.zeros(self.slices.keys - len(alive), np.bool_))
-        for name in ("due", *self.PER_KEY):
+        for name in (*self.DERIVED, *self.PER_KEY):
             held = getattr(self, name)
             if len(held) == len(padded):
                 setattr(self, name, held[padded])

@@ -232,6 +232,7 @@ class CountLane(MeasuredLane):
         self.slices.meta[places, 0] = starts
         self.slices.meta[places, 1] = ends - starts
         self.slices.meta[places, 2] = 1
+        self._bound(np.array([key]))
         self._dirty[key] = min(int(self._dirty[key]), int(starts[0]))
         offset = head - first_rank
         by = self._shifts(rows.meta[head : head + count, 2], starts, ends, first_rank, old_rows)

@@ -44,10 +44,10 @@ class Partials:
         self.kernels = kernels
         self._arrays = kernels.nothing(self.aggregate.identity, len(self._arrays[0]))
 
-    def move(self, source: Array, target: Array) -> None:
-        """Move partials to other places, all at once."""
-        for array in self._arrays:
-            array[self._base + target] = array[self._base + source]
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The fields of the partials, at every place from 0 on."""
+        return tuple(array[self._base :] for array in self._arrays)
 
     def fold(
         self, inputs: tuple[Array, ...], group: Array | None, first: Array

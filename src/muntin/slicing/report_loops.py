@@ -102,6 +102,64 @@ def every_end(
     return n
 
 
+def even_places(first: Any, t: Any, step: Any) -> Any:
+    """Return how many of the slices at first, first + step, ... begin before t."""
+    return 0 if t <= first else (t - first - 1) // step + 1
+
+
+def even_ends(
+    h: Any,
+    tail: Any,
+    first: Any,
+    last: Any,
+    step: Any,
+    window: Any,
+    after: Any,
+    upto: Any,
+    k: Any,
+    d: Any,
+    out: Any,
+    n: Any,
+) -> Any:
+    """Do what every_end does for a run that has a slice at every step: where it is, is arithmetic."""
+    size, every, origin = window
+    e = first_end(size, every, origin, max(after, first))
+    while e <= upto and e - size <= last:
+        if n == len(out):
+            return -1
+        lo = h + even_places(first, e - size, step)
+        hi = tail if e > last else h + even_places(first, e, step)
+        write(out, n, k, d, e - size, e, lo, hi, 0)
+        n += 1
+        e += every
+    return n
+
+
+def report_even_key(
+    h: Any,
+    tail: Any,
+    first: Any,
+    last: Any,
+    step: Any,
+    k: Any,
+    after: Any,
+    upto: Any,
+    windows: Any,
+    out: Any,
+    n: Any,
+) -> Any:
+    """Do what report_key does for a key that has a slice at every step and no late rows."""
+    wake = 9223372036854775807
+    for d in range(len(windows)):
+        window = (windows[d, 0], windows[d, 1], windows[d, 2])
+        n = even_ends(h, tail, first, last, step, window, after, upto, k, d, out, n)
+        if n < 0:
+            break
+        if last + window[0] > upto:
+            wake = min(wake, first_end(*window, max(upto, first)))
+    return n, wake
+
+
 def next_change(meta: Any, tail: Any, window: Any, lo: Any, hi: Any) -> Any:
     """Return the first end at which slice `hi` enters or slice `lo` leaves the window [lo, hi)."""
     size, every, origin = window
@@ -271,12 +329,15 @@ def report_grid(
     length: Any,
     due: Any,
     dirty: Any,
+    first: Any,
+    last: Any,
     after: Any,
     upto: Any,
     past: Any,
     keep: Any,
     stride: Any,
     windows: Any,
+    step: Any,
     listed: Any,
     changes: Any,
     out: Any,
@@ -285,7 +346,9 @@ def report_grid(
     """Write down the windows that are due, key by key from first_key, and drop slices none needs.
 
     past is the end up to which windows cannot change any more, keep the start from which slices are
-    needed. Returns (the key to go on with, windows); a key whose windows do not fit is not begun.
+    needed. If there is a step, starts of slices differ by multiples of it, and a run that has one at
+    each is known by its first and last: its slices are not looked at. Returns (the key to go on with,
+    windows); a key whose windows do not fit is not begun.
     """
     n = 0
     for k in range(first_key, keys):
@@ -297,8 +360,22 @@ def report_grid(
         begin = n
         pending = False
         wake = 9223372036854775807
+        a = after[k * stride]
+        even = step > 0 and h < tail and last[k] - first[k] == step * (tail - h - 1)
+        if even and dirty[k] == 9223372036854775807:
+            bounds = (first[k], last[k], step, k, a, u)
+            n, wake = report_even_key(h, tail, *bounds, windows, out, n)
+            if n < 0:
+                return k, begin
+            dropped = min(tail - h, even_places(first[k], keep[k * stride], step))
+            head[k] += dropped
+            length[k] -= dropped
+            first[k] += dropped * step
+            if h + dropped < tail:
+                wake = min(wake, first[k] + (u - keep[k * stride]) + 1)
+            due[k] = wake
+            continue
         if h < tail:
-            a = after[k * stride]
             bounds = (dirty[k], a, u, past[k * stride])
             n, wake, pending = report_key(
                 meta, h, tail, k, *bounds, windows, changes, out, n, locator
@@ -315,6 +392,7 @@ def report_grid(
         length[k] -= kept - h
         head[k] = kept
         if kept < tail:
-            wake = min(wake, meta[kept, 0] + (u - keep[k * stride]) + 1)
+            first[k] = meta[kept, 0]
+            wake = min(wake, first[k] + (u - keep[k * stride]) + 1)
         due[k] = wake
     return keys, n

@@ -65,9 +65,10 @@ class Objects:
         array[: len(self.array)] = self.array
         self.array = array
 
-    def move(self, source: Array, target: Array) -> None:
-        """Move objects to other places, all at once."""
-        self.array[target] = self.array[source]
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The objects, at every place."""
+        return (self.array,)
 
     def take(self, places: Array) -> tuple[Array, ...]:
         """Return the objects at some places."""

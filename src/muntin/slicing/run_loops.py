@@ -57,6 +57,20 @@ def claim_room(
     return top, count
 
 
+def move_runs(array: Any, moves: Any) -> None:
+    """Move blocks (from, to, items) of an arena, one after the other.
+
+    A run moves down in its room or into a room that is empty: a block is never written over before it
+    has moved.
+    """
+    for j in range(len(moves)):
+        a = moves[j, 0]
+        b = moves[j, 1]
+        for i in range(moves[j, 2]):
+            for c in range(array.shape[1]):
+                array[b + i, c] = array[a + i, c]
+
+
 def insert_rows(
     meta: Any, head: Any, length: Any, keys: Any, new: Any, lo: Any, hi: Any, cut: Any, moves: Any
 ) -> Any:

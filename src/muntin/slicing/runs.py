@@ -22,8 +22,9 @@ class Beside(Protocol):
     def resize(self, places: int) -> None:
         """Make room for so many places."""
 
-    def move(self, source: Array, target: Array) -> None:
-        """Move what is at each source to its target, all at once."""
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What there is, at every place from 0 on."""
 
     def take(self, places: Array) -> tuple[Array, ...]:
         """Return what is at some places."""
@@ -86,9 +87,8 @@ class Runs:
         if self._top > self.places:
             self._resize(1 << (self._top - 1).bit_length())
         if count:
-            source, target = _spread(moves[:count])
-            self.meta[target] = self.meta[source]
-            self._move(source, target)
+            for array in self._arrays():
+                _move_runs(array, moves[:count])
         return keys
 
     @property
@@ -105,8 +105,8 @@ class Runs:
         live = self.length > 0
         moves = np.stack([self.head, base, self.length], 1)[live]
         source, target = _spread(moves)
-        self.meta[target] = self.meta[source]
-        self._move(source, target)
+        for array in self._arrays():
+            array[target] = array[source]
         self._base, self._top = base, int(self._room.sum())
         self.head = base.copy()
         self.moved[:] = True
@@ -154,7 +154,9 @@ class Runs:
         places = new.copy()
         count = compiled_loops().insert_rows(*state, keys, places, lo, hi, cut, moves)
         if count:
-            self._move(moves[:count, 0], moves[:count, 1])
+            source, target = moves[:count, 0], moves[:count, 1]
+            for array in self._arrays()[1:]:
+                array[target] = array[source]
         return places[:, 1], cut
 
     def _resize(self, places: int) -> None:
@@ -165,9 +167,9 @@ class Runs:
         for columns in self._beside:
             columns.resize(places)
 
-    def _move(self, source: Array, target: Array) -> None:
-        for columns in self._beside:
-            columns.move(source, target)
+    def _arrays(self) -> list[Array]:
+        """Return all that there is of items, `meta` first."""
+        return [self.meta, *(array for columns in self._beside for array in columns.arrays)]
 
     def live(self) -> Array:
         """Return the places of all items, key by key."""
@@ -198,6 +200,16 @@ class Runs:
         places = self.live()
         self.meta[places] = meta
         return places
+
+
+def _move_runs(array: Array, moves: Array) -> None:
+    """Move blocks (from, to, items) of numbers, or of objects."""
+    if array.dtype == object:
+        source, target = _spread(moves)
+        array[target] = array[source]
+    else:
+        words = array.view(f"i{array.itemsize}").reshape(len(array), -1)
+        compiled_loops().move_runs(words, moves)
 
 
 def _spread(moves: Array) -> tuple[Array, Array]:
