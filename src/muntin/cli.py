@@ -1,9 +1,53 @@
-"""The muntin command."""
+"""The muntin command: arguments in, exit codes out, errors on one line."""
 
 import argparse
-from collections.abc import Sequence
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from muntin._version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FINE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+EXIT_CODES = """\
+exit codes:
+  0    fine; also where Ctrl-C ends a stream
+  1    failed
+  2    wrong usage, or something wrong in the job file
+  130  interrupted before the end"""
+JOB = """\
+a job file:
+  [source]
+  format = "json"
+  path = "readings"
+  schema = "at timestamp, plug string, watts double"
+  stream = true
+
+  [query]
+  time = "at"
+  keys = ["plug"]
+  watermark = "10 seconds"
+
+  [windows]
+  hour = 'Sliding("1 hour", every="1 minute")'
+  active = 'Session("5 minutes")'
+
+  [aggregates]
+  peak = 'Max("watts")'
+  usual = 'Median("watts")'
+
+  [sink]
+  format = "sqlite"
+  path = "power.db"
+  table = "plugs"
+  checkpoint = "checkpoints/plugs"
+"""
+PLAIN_WIDTH = 120  # of what is printed to a file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,19 +58,138 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ...
     SystemExit: 0
     """
+    asked = _parser().parse_args(arguments)
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    try:
+        code: int = asked.command(asked, console)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # whatever it is, a person gets one line
+        return _failed(error, asked.verbose)
+    return code
+
+
+def _failed(error: Exception, verbose: bool) -> int:
+    from muntin.jobs import JobError
+    from muntin.jobs.errors import one_line
+
+    if verbose:
+        traceback.print_exception(error)
+    in_the_file = isinstance(error, JobError)
+    more = "" if verbose or in_the_file else " (--verbose shows more)"
+    print(f"muntin: {one_line(error)}{more}", file=sys.stderr)
+    return WRONG_USAGE if in_the_file else FAILED
+
+
+def _run(asked: argparse.Namespace, console: "Console") -> int:
+    from muntin.jobs import read_job
+    from muntin.jobs.run import run_job
+
+    job = read_job(asked.job)
+    run_job(job, console, once=asked.once, watch=asked.watch, verbose=asked.verbose)
+    return FINE
+
+
+def _explain(asked: argparse.Namespace, console: "Console") -> int:
+    from muntin.jobs import read_job
+
+    console.out(read_job(asked.job).explain(), highlight=False)
+    return FINE
+
+
+def _bench(asked: argparse.Namespace, console: "Console") -> int:
+    del console
+    tree = Path(__file__).parents[2]
+    if not (tree / "benchmarks" / "__main__.py").exists():
+        raise FileNotFoundError(
+            "the benchmarks are in muntin's source tree and not in the wheel: get the source, and "
+            "run make bench there"
+        )
+    arguments = [*asked.what, *(["--quick"] if asked.quick else [])]
+    return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=tree).returncode
+
+
+def _demo(asked: argparse.Namespace, console: "Console") -> int:
+    del asked
+    from muntin import demo
+
+    demo.main(console)
+    return FINE
+
+
+def _doctor(asked: argparse.Namespace, console: "Console") -> int:
+    from muntin import doctor
+
+    return FINE if doctor.main(console, start=asked.start, verbose=asked.verbose) else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="muntin",
         description="Sliding-window aggregation for PySpark and Python.",
-        epilog="example: muntin demo",
+        epilog=f"examples:\n  muntin demo\n  muntin run power.toml\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"muntin {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("demo", help="show a window sliding, and what that costs")
-    parser.parse_args(arguments)
+    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+    _add_jobs(commands)
+    _add(commands, "demo", _demo, "show windows sliding over real data, on Spark", "")
+    bench = _add(commands, "bench", _bench, "measure on this machine", "rolling --quick", "papers")
+    bench.add_argument("what", nargs="*", help="what to measure; everything if nothing is named")
+    bench.add_argument("--quick", action="store_true", help="smaller inputs and fewer repeats")
+    doctor = _add(
+        commands, "doctor", _doctor, "say what is installed, and what to do about the rest",
+        "", "--start",
+    )  # fmt: skip
+    doctor.add_argument("--start", action="store_true", help="start Spark, too")
+    return parser
 
-    from rich.console import Console
 
-    from muntin import demo
+def _add_jobs(commands: Any) -> None:
+    run = _add(
+        commands, "run", _run, "run a job on Spark: over finished data, or a stream until Ctrl-C",
+        "power.toml", "power.toml --once", "power.toml --watch",
+    )  # fmt: skip
+    watch = _add(
+        commands, "watch", _run, "run a job beside a live page of its windows: run --watch",
+        "power.toml", "power.toml --once",
+    )  # fmt: skip
+    explain = _add(
+        commands, "explain", _explain, "say what a job reads, how its query runs and why; no Spark",
+        "power.toml",
+    )  # fmt: skip
+    for command in (run, watch, explain):
+        command.add_argument(
+            "job", type=Path, metavar="job.toml", help="what to read, ask and write"
+        )
+    run.epilog = f"{JOB}\n{run.epilog}"
+    for command in (run, watch):
+        command.add_argument(
+            "--once", action="store_true", help="end a stream when it has taken what is there"
+        )
+    run.add_argument("--watch", action="store_true", help="show a live page of the windows")
+    watch.set_defaults(watch=True)
 
-    demo.main(Console())
-    return 0
+
+def _add(
+    commands: Any,
+    name: str,
+    run: "Callable[[argparse.Namespace, Console], int]",
+    what: str,
+    *examples: str,
+) -> argparse.ArgumentParser:
+    lines = "".join(f"\n  {f'muntin {name} {example}'.rstrip()}" for example in examples)
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"examples:{lines}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "--verbose", action="store_true", help="print whole errors, and what Spark logs"
+    )
+    command.set_defaults(command=run)
+    return command

@@ -1,0 +1,110 @@
+"""A job: a source, a query, a sink, and the settings of the Spark that runs it.
+
+A job file is TOML. It is read without Spark, and everything in it that can be checked by then is.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.jobs import names
+from muntin.jobs.sections import JobError, Section, nearest
+from muntin.jobs.sinks import Sink, read_sink
+from muntin.jobs.sources import Source, read_source
+from muntin.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SECTIONS = ("source", "query", "windows", "aggregates", "sink", "spark")
+PARAMETERS = [f.name for f in fields(Query) if f.init and f.name not in ("windows", "aggregates")]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job file says; `settings` are Spark's own and may hold secrets."""
+
+    file: Path
+    source: Source
+    query: Query
+    sink: Sink
+    settings: Mapping[str, Any] = field(repr=False)
+
+    def explain(self) -> str:
+        """Say what is read, how the query will run and why, and what is written."""
+        return "\n".join(
+            [
+                f"source: {self.source.describe()}",
+                "",
+                self.query.explain(),
+                "",
+                f"sink: {self.sink.describe(self.source.stream)}",
+            ]
+        )
+
+    @property
+    def mode(self) -> str:
+        """Whether a stream reports windows once, or again when they change."""
+        return self.sink.mode or ("update" if self.query.allowed else "append")
+
+    def results(self, spark: "SparkSession") -> "DataFrame":
+        """Return the query's windows over the source."""
+        from muntin.spark import aggregate
+
+        return aggregate(self.source.load(spark), self.query, mode=self.mode)
+
+
+def read_job(file: Path) -> Job:
+    """Return the job that a file describes, or say what is wrong with it, and where."""
+    content = _content(file)
+    for name in content:
+        if name not in SECTIONS:
+            raise JobError(f"{file}, [{name}]: this is not known: {nearest(name, SECTIONS)}")
+    for name in SECTIONS[:-1]:
+        if name not in content:
+            raise JobError(f"{file}: the table [{name}] is missing")
+    sections = {name: Section(file, name, content[name]) for name in SECTIONS[:-1]}
+    source = read_source(sections["source"])
+    sink = read_sink(sections["sink"], source.stream)
+    query = _query(sections["query"], sections["windows"], sections["aggregates"])
+    if source.stream and query.delay == 0:
+        raise sections["query"].error(
+            'a stream needs a watermark, which says how late rows may be: watermark = "10 seconds"'
+        )
+    settings = Section(file, "spark", content.get("spark", {})).flat("spark.")
+    return Job(file, source, query, sink, settings)
+
+
+def _content(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise JobError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise JobError(f"{file} is not TOML: {error}") from error
+
+
+def _query(section: Section, windows: Section, aggregates: Section) -> Query:
+    section.only(PARAMETERS)
+    section.need("time", str, '"at"')
+    given = dict(section.items()) | {"keys": section.texts("keys")}
+    given["ordered"] = section.get("ordered", bool, False)
+    given["windows"] = _each(windows, names.window)
+    given["aggregates"] = _each(aggregates, names.aggregate)
+    try:
+        return Query(**given)
+    except (TypeError, ValueError) as error:
+        raise section.error(error) from error
+
+
+def _each(section: Section, read: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return what is named in a table, each by its name."""
+    made = {}
+    for name, text in section.items():
+        try:
+            made[name] = read(text)
+        except (TypeError, ValueError) as error:
+            raise section.error(error, name) from error
+    return made

@@ -1,0 +1,55 @@
+"""Results as a table on the console."""
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import types as kinds
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHOWN = 40
+STYLES = {"update": "yellow", "retract": "red", "empty": "dim"}
+
+
+def show(
+    console: Console, results: "DataFrame", keys: tuple[str, ...], batch: int | None = None
+) -> None:
+    """Print the first results in the order of time; of a micro-batch without results, nothing."""
+    order = [f"`{name}`" for name in ("end", "window", *keys)]
+    rows = results.orderBy(*order).limit(SHOWN + 1).toArrow()
+    if rows.num_rows == 0:
+        if batch is None:
+            console.print("no results")
+        return
+    table = Table(title=None if batch is None else f"micro-batch {batch}")
+    for field in rows.schema:
+        zone = " (UTC)" if kinds.is_timestamp(field.type) and field.type.tz else ""
+        number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
+        table.add_column(field.name + zone, justify="right" if number else "left")
+    for row in rows.slice(0, SHOWN).to_pylist():
+        table.add_row(*map(cell, row.values()), style=STYLES.get(row["kind"]))
+    console.print(table)
+    if rows.num_rows > SHOWN:
+        console.print(f"more than {SHOWN} results: a sink of files or a table takes all of them")
+
+
+def cell(value: Any) -> str:
+    """Return a value as a person reads it; times are in UTC.
+
+    >>> cell(2 / 3), cell([1.5, None]), cell({"value": "a", "count": 2})
+    ('0.666667', '1.5, ', 'value: a, count: 2')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dt.datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {cell(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
+    return str(value)

@@ -1,0 +1,256 @@
+"""Job files: what they say becomes a query, and what they say wrongly is told with its place."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import muntin as mt
+from muntin.jobs import JobError, names, read_job
+from muntin.jobs.errors import one_line
+from muntin.jobs.progress import Totals
+from muntin.windows import Window
+
+TABLES = {
+    "source": 'format = "parquet"\npath = "readings"',
+    "query": 'time = "at"\nkeys = "plug"',
+    "windows": """hour = 'Sliding("1 hour", every="1 minute")'""",
+    "aggregates": """peak = 'Max("watts")'""",
+    "sink": 'format = "console"',
+}
+STREAM = """
+format = "json"
+path = "readings"
+stream = true
+schema = "at timestamp, plug string, watts double"
+"""
+WINDOWS = {
+    'Tumbling("1 h", origin="2026-01-31 00:30")': mt.Tumbling("1 h", origin="2026-01-31 00:30"),
+    'Tumbling(size=10, measure="count")': mt.Tumbling(10, measure="count"),
+    'Sliding("1 h", every="1 min", origin=-5)': mt.Sliding("1 h", "1 min", origin=-5),
+    'Sliding(size=100, every=10, measure="count")': mt.Sliding(100, 10, measure="count"),
+    'Session(gap="5 minutes")': mt.Session("5 minutes"),
+    'Punctuation(predicate="opens")': mt.Punctuation("opens"),
+    'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),
+    'Fixed(start="2026-01-31", size="1 day")': mt.Fixed("2026-01-31", "1 day"),
+    'Delta(column="km", size=100, every=10, origin=3)': mt.Delta("km", 100, 10, origin=3),
+    'Policy(policy=last(100), every="1 s", origin=4)': mt.Policy(
+        mt.policies.last(100), "1 s", origin=4
+    ),
+    'Policy(until_max("a") | until_longest_run("b") | last(9), "1 s")': mt.Policy(
+        mt.policies.until_max("a") | mt.policies.until_longest_run("b") | mt.policies.last(9), "1 s"
+    ),
+    'Policy(within("1 h", "at") | sum_at_most(9.5, column="x"), "1 s")': mt.Policy(
+        mt.policies.within("1 h", "at") | mt.policies.sum_at_most(9.5, "x"), "1 s"
+    ),
+}
+ARGUMENTS = {
+    "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
+    "interpolation": "linear", "expected": 50, "error": 0.05, "confidence": 0.9, "lg_k": 11,
+    "lg_max": 8,
+}  # fmt: skip
+
+
+def write(folder: Path, **tables: str) -> Path:
+    """Write a job file; tables are TOML, and those that are not given say something simple."""
+    file = folder / "job.toml"
+    content = {**TABLES, **tables}
+    file.write_text("\n".join(f"[{name}]\n{text}" for name, text in content.items() if text))
+    return file
+
+
+# Windows and aggregates
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+def test_every_window_is_read_with_all_its_parameters(text):
+    assert names.window(text).describe() == WINDOWS[text].describe()
+
+
+def test_no_window_and_no_policy_is_left_out():
+    made = {
+        name
+        for name in mt.__all__
+        if inspect.isclass(kind := getattr(mt, name))
+        and issubclass(kind, Window)
+        and not inspect.isabstract(kind)
+    }
+    assert set(names.WINDOWS) == made
+    policies = {name for name in mt.policies.__all__ if name[0].islower()}
+    assert set(names.POLICIES) == policies
+    for name in (*made, *policies):
+        assert any(f"{name}(" in text for text in WINDOWS), name
+
+
+@pytest.mark.parametrize("name", mt.AGGREGATES)
+def test_every_aggregate_is_read_with_all_its_parameters(name):
+    factory = mt.AGGREGATES[name]
+    given = {key: ARGUMENTS[key] for key in inspect.signature(factory).parameters}
+    text = f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    found, wanted = names.aggregate(text), factory(**given)
+    for fact in ("name", "columns", "nulls", "rank"):
+        assert getattr(found, fact) == getattr(wanted, fact)
+    plain = factory(*[ARGUMENTS[key] for key in ("column", "argument") if key in given])
+    assert names.aggregate(f"{name}({', '.join(map(repr, plain.columns))})").name == plain.name
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('Slidng("1 h", "1 s")', "there is no window 'Slidng': did you mean Sliding?"),
+        ('tumbling("1 h")', "there is no window 'tumbling': did you mean Tumbling?"),
+        ('Max("watts")', "there is no window 'Max': there are Tumbling, Sliding,"),
+        ('Sliding("1 h", evry="1 s")', "Sliding takes no 'evry': did you mean every?"),
+        ('Sliding("1 h")', "Sliding: missing a required argument: 'every'"),
+        ('Tumbling("0 s")', "a window's size must be above zero, got '0 s'"),
+        ('Policy(lst(3), "1 s")', "there is no policy 'lst': did you mean last?"),
+        ('Tumbling(hour)', "an argument is a text in quotes, a number, True or False, got hour"),
+        ('Tumbling(*["1 h"])', "an argument is a text in quotes"),
+        ('Tumbling(__import__("os").getcwd())', "is written like"),
+        ('Tumbling(2 ** 3)', "is written like"),
+        ("Session", """a window is written like 'Sliding("1 hour", every="1 minute")', got 'Session'"""),
+        ('mt.Session("1 s")', "is written like"),
+        ("1 hour", "is written like"),
+        (3600, "is written like"),
+    ],
+)  # fmt: skip
+def test_a_wrong_window_is_told_with_what_was_meant(text, told):
+    with pytest.raises((TypeError, ValueError)) as error:
+        names.window(text)
+    assert told in str(error.value)
+
+
+# Files
+
+
+def test_a_job_says_what_is_read_asked_and_written(tmp_path):
+    source = f"""{STREAM}
+        select = ["at", "upper(plug) as plug", "watts"]
+        where = "watts > 0"
+        options = {{ maxFilesPerTrigger = 1, mode.of.reading = true }}"""
+    query = """
+        time = "at"
+        keys = ["plug"]
+        watermark = "10 seconds"
+        lateness = "1 minute"
+        ordered = true
+        emit = "changes"
+        on_bad_time = "drop" """
+    sink = """
+        format = "parquet"
+        path = "results"
+        checkpoint = "s3a://bucket/checkpoints"
+        mode = "append"
+        options.compression = "none" """
+    spark = 'sql.shuffle.partitions = 2\n"speculation.interval" = "1s"'
+    job = read_job(write(tmp_path, source=source, query=query, sink=sink, spark=spark))
+    assert job.source.place == str(tmp_path / "readings")
+    assert job.source.options == {"maxFilesPerTrigger": 1, "mode.of.reading": True}
+    assert job.sink.place == str(tmp_path / "results")
+    assert job.sink.checkpoint == "s3a://bucket/checkpoints"
+    assert job.sink.options == {"compression": "none"}
+    assert job.settings == {"spark.sql.shuffle.partitions": 2, "spark.speculation.interval": "1s"}
+    assert job.query.keys == ("plug",)
+    assert (job.query.delay, job.query.allowed) == (10_000_000, 60_000_000)
+    assert (job.query.ordered, job.query.emit, job.query.on_bad_time) == (True, "changes", "drop")
+    assert job.mode == "append"
+    said = job.explain()
+    assert f"source: json files in {tmp_path / 'readings'}, as a stream; where watts > 0; " in said
+    assert "select at, upper(plug) as plug, watts" in said
+    assert job.query.explain() in said
+    assert f"sink: parquet files in {tmp_path / 'results'}, a folder per micro-batch; che" in said
+
+
+def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
+    late = 'time = "at"\nwatermark = "1 s"\nlateness = "1 s"'
+    assert read_job(write(tmp_path, source=STREAM, query=late)).mode == "update"
+    in_time = 'time = "at"\nwatermark = "1 s"'
+    assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
+
+
+def test_secrets_are_not_shown(tmp_path):
+    kafka = """
+        format = "kafka"
+        servers = "host:9092"
+        topic = "plugs"
+        options.kafka.sasl.password = "hidden" """
+    sink = """
+        format = "jdbc"
+        url = "jdbc:postgresql://host/power?password=hidden"
+        table = "plugs"
+        options.password = "hidden" """
+    job = read_job(write(tmp_path, source=kafka, sink=sink, spark='secret.key = "hidden"'))
+    assert "topic plugs of Kafka" in job.explain()
+    assert "table plugs behind jdbc:postgresql" in job.explain()
+    assert "hidden" not in job.explain() + repr(job)
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"windows": """hour = 'Slidng("1 h", "1 s")'"""}, "[windows] hour: there is no window 'Sli"),
+        ({"aggregates": """peak = 'Mx("watts")'"""}, "[aggregates] peak: there is no aggregate 'Mx'"),
+        ({"aggregates": "peak = 'Max()'"}, "[query]: aggregate 'peak' does not say which column"),
+        ({"aggregates": "peak = 7"}, "[aggregates] peak: an aggregate is written like"),
+        ({"windows": "", "window": "a = 1"}, "[window]: this is not known: did you mean windows?"),
+        ({"sink": ""}, "the table [sink] is missing"),
+        ({"query": 'tme = "at"'}, "[query] tme: this is not known: did you mean time?"),
+        ({"query": 'keys = "a"'}, '[query]: time is missing: write it like time = "at"'),
+        ({"query": "time = 3"}, "[query] time: this must be a text, got 3"),
+        ({"query": 'time = "at"\nkeys = 3'}, "[query] keys: this must be a text or a list of texts"),
+        ({"query": 'time = "at"\nordered = "no"'}, "[query] ordered: this must be true or false"),
+        ({"query": 'time = "at"\nemit = "all"'}, "[query]: emit must be one of every, changes"),
+        ({"query": 'time = "at"\nwatermark = "5 parsecs"'}, "[query]: '5 parsecs' is not a duration"),
+        ({"source": 'format = "parket"'}, "[source] format: there is no source 'parket': did you mean"),
+        ({"source": 'format = "rate"\npath = "x"'}, "[source] path: this is not known of the source"),
+        ({"source": 'format = "csv"'}, "[source]: path is missing"),
+        ({"source": 'format = "csv"\npath = "x"\nstream = true'}, "[source]: a stream of files needs"),
+        ({"source": 'format = "kafka"\ntopic = "x"'}, "[source]: servers is missing"),
+        ({"source": 'format = "csv"\npath = "x"\noptions = 1'}, "[source.options] is a table, got 1"),
+        ({"source": 'format = "csv"\npath = "x"\noptions.a = []'}, "[source.options] a: this must be"),
+        ({"source": STREAM}, "[query]: a stream needs a watermark"),
+        ({"sink": 'format = "consle"'}, "[sink] format: there is no sink 'consle': did you mean cons"),
+        ({"sink": 'format = "console"\nmode = "append"'}, "[sink] mode: this is for streams, and"),
+        ({"sink": 'format = "console"\ncheckpoint = "c"'}, "[sink] checkpoint: this is for streams"),
+        ({"sink": 'format = "sqlite"\npath = "x.db"'}, "[sink]: table is missing"),
+        ({"source": STREAM, "sink": 'format = "console"\nmode = "all"'}, "[sink] mode: this must be"),
+        ({"source": STREAM, "sink": 'format = "csv"\npath = "x"'}, "[sink]: a stream needs a check"),
+        ({"source": "format = "}, "is not TOML: Invalid value (at line 2, column 10)"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_job_is_told_with_its_place(tmp_path, tables, told):
+    file = write(tmp_path, **tables)
+    with pytest.raises(JobError) as error:
+        read_job(file)
+    assert str(error.value).startswith(str(file))
+    assert told in str(error.value)
+
+
+# What is told of a run
+
+
+def test_an_error_of_spark_is_its_cause_on_one_line():
+    text = """[STREAM_FAILED] Query [id = 1] terminated with exception: Return Message: Traceback:
+  File "clientserver.py", line 644, in _call_proxy
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+ValueError: the time of row 0 is null
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+SomeError: in the plan"""
+    kind = type("StreamingQueryException", (Exception,), {"__module__": "pyspark.errors"})
+    assert one_line(kind(text)) == "the time of row 0 is null"
+    assert one_line(kind("[PATH_NOT_FOUND] no such path. SQLSTATE: 42K03\n'Project")) == (
+        "[PATH_NOT_FOUND] no such path."
+    )
+    assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_micro_batches_add_up():
+    totals = Totals()
+    counted = {"windows": 3, "late": 2, "dropped": 1}
+    metrics = [{"muntin": counted}, {"muntin": dict.fromkeys(counted)}, {}]
+    for rows, observed in zip((1000, 500, 0), metrics, strict=True):
+        told = {"numInputRows": rows, "processedRowsPerSecond": rows / 2}
+        totals.add({**told, "observedMetrics": observed})
+    assert str(totals) == ("3 micro-batches, 1,500 rows (250 rows/s), 3 windows, 2 late, 1 dropped")
