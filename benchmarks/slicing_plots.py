@@ -1,23 +1,22 @@
 """Figures 8 to 13 and 16 of EDBT 2019 from our own runs, one picture each.
 
 The paper's techniques are plans that can be forced. Plans are compared with each other before they are
-timed, and each takes as many rows of the stream as it gets through in a fraction of a second.
+timed, and each takes as many rows of the stream as it gets through in a fraction of a second. Windows
+of count have slices under every plan, so that only lazy and eager ones differ there; their tuple buffer
+is NumPy's.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 
 import muntin as mt
-from benchmarks.measure import Scale, check_same, save, seconds_of
-from benchmarks.plots import STYLE, written
+from benchmarks.drawing import Picture, Points, make, point
+from benchmarks.measure import Scale, check_same, seconds_of
 from benchmarks.slicing import held
 from benchmarks.streams import (
     LATE,
@@ -31,26 +30,11 @@ from benchmarks.streams import (
     query,
     rates,
 )
+from benchmarks.tuple_buffer import BufferRun
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.ticker import LogFormatter
-
-Point = dict[str, Any]
-Points = Iterator[Point]
-
-COLOURS = {
-    "lazy": "#0b5fa5",
-    "eager": "#d1495b",
-    "buckets": "#333333",
-    "tuple buffer": "#7a7a7a",
-    "aggregate tree": "#2a9d5c",
-    "time": "#0b5fa5",
-    "count": "#d1495b",
-}
-MARKS = dict(zip(COLOURS, "osDv^os", strict=True))
 PLANS = ("lazy", "eager", "buckets", "tuple buffer", "aggregate tree")
 STORES = ("lazy", "eager")
+BUFFER = "tuple buffer"
 MEASURES = ("time", "count")
 RATE = "million rows per second"
 ROWS, QUICK_ROWS = 1 << 22, 1 << 18
@@ -86,29 +70,9 @@ AGGREGATES = {
 QUICK_AGGREGATES = ("Sum", "Sum without inverse", "Max", "Median")
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure: its points, and per panel a label of the horizontal axis."""
-
-    number: int
-    name: str
-    title: str
-    points: Callable[[Scale], Points]
-    panels: dict[str, str]
-    ylabel: str = RATE
-    xscale: str = "log"
-    bars: bool = False
-
-
 def main(console: Console, scale: Scale) -> None:
-    """Measure what the pictures need, keep it, and draw."""
-    plt.rcParams.update(STYLE)
-    points: list[Point] = []
-    for picture in track(PICTURES, description="slicing plots", console=console):
-        mine = [{"figure": picture.number, **point} for point in picture.points(scale)]
-        points += mine
-        console.print(f"drawn: {draw(picture, mine)}")
-    console.print(f"raw results: {save('slicing_plots', points)}")
+    """Measure, keep and draw."""
+    make(console, scale, "slicing_plots", PICTURES)
 
 
 def some(values: tuple[Any, ...], scale: Scale) -> tuple[Any, ...]:
@@ -128,10 +92,6 @@ def timed(panel: str, x: Any, runs: dict[str, Run], scale: Scale) -> Points:
     paced = {who: fitting(run, scale) for who, run in runs.items()}
     for who, rate in rates(paced, scale).items():
         yield point(panel, who, x, rate)
-
-
-def point(panel: str, who: str, x: Any, y: float) -> Point:
-    return {"panel": panel, "who": who, "x": x, "y": y}
 
 
 def head(run: Run, scale: Scale) -> Run:
@@ -167,16 +127,32 @@ def constrained(scale: Scale) -> Points:
 
 
 def state(scale: Scale) -> Points:
-    """Yield the points of Figures 10a and 10b."""
-    shapes = [("rows", rows, rows, SLICES) for rows in some(STATE_ROWS, scale)]
-    shapes += [("slices", slices, TUPLES, slices) for slices in some(STATE_SLICES, scale)]
+    """Yield the points of Figure 10: a and b windows of time, c and d windows of count."""
+    shapes = [("slices", slices, TUPLES, slices) for slices in some(STATE_SLICES, scale)]
+    shapes += [("rows", rows, rows, SLICES) for rows in some(STATE_ROWS, scale)]
     for panel, x, rows, slices in shapes:
-        runs = {plan: held(plan, rows, slices) for plan in PLANS}
-        check_plans(
-            f"{rows} rows, {slices} slices", {who: head(r, scale) for who, r in runs.items()}
-        )
-        for plan, run in runs.items():
-            yield point(panel, plan, x, run.play().counters.state_bytes / 1e6)
+        for measure in MEASURES:
+            runs = held_by_measure(measure, rows, slices)
+            case = f"{rows} rows, {slices} slices of {measure}"
+            check_plans(case, {who: head(run, scale) for who, run in runs.items()})
+            for plan, run in runs.items():
+                megabytes = run.play().counters.state_bytes / 1e6
+                yield point(f"{panel}, {measure}", plan, x, megabytes)
+
+
+def held_by_measure(measure: str, rows: int, slices: int) -> dict[str, Run]:
+    """Return runs that end with so many rows and slices in the allowed lateness."""
+    if measure == "time":
+        return {plan: held(plan, rows, slices) for plan in PLANS}
+    per_slice = max(1, rows // slices)
+    windows = {f"{i}": mt.Tumbling(i * per_slice, measure="count") for i in range(1, 21)}
+    asked = query(windows, lateness=slices * SECOND)
+    return of_measures(asked, held("lazy", rows, slices).stream)
+
+
+def of_measures(asked: mt.Query, rows: Stream) -> dict[str, Run]:
+    """Return runs of windows of count."""
+    return {plan: Run(asked, rows, plan) for plan in STORES} | {BUFFER: BufferRun(asked, rows)}
 
 
 def latency(scale: Scale) -> Points:
@@ -221,91 +197,62 @@ def disorder(scale: Scale) -> Points:
 def aggregates(scale: Scale) -> Points:
     """Yield the points of Figure 13."""
     for name in QUICK_AGGREGATES if scale.quick else AGGREGATES:
-        for measure in MEASURES:
+        for measure, plans in {"time": PLANS, "count": STORES}.items():
             asked = concurrent(20, measure=measure, aggregate=AGGREGATES[name])
-            runs = of_plans(asked, stream(scale), scale, STORES)
-            yield from timed("", name, {measure: runs["lazy"]}, scale)
+            runs = of_plans(asked, stream(scale), scale, plans)
+            yield from timed(measure, name, runs, scale)
 
 
 def measures(scale: Scale) -> Points:
     """Yield the points of Figure 16."""
     for n in windows(scale):
-        for measure in MEASURES:
-            runs = of_plans(concurrent(n, measure=measure), stream(scale), scale, STORES)
-            yield from timed("", n, {measure: runs["lazy"]}, scale)
+        yield from timed("time", n, of_plans(concurrent(n), stream(scale), scale), scale)
+        counted = of_measures(concurrent(n, measure="count"), stream(scale))
+        check_plans(f"{n} of count", {who: head(run, scale) for who, run in counted.items()})
+        yield from timed("count", n, counted, scale)
 
+
+Slicing = partial(Picture, paper="EDBT 2019", ylabel=RATE, xscale="log")
 
 PICTURES = (
-    Picture(8, "slicing_windows", "Concurrent windows, in order", in_order, {"": "windows"}),
-    Picture(
-        9, "slicing_constrained", "Concurrent windows and a session, 20 % of rows late",
-        constrained, {"": "windows"},
+    Slicing(
+        "Figure 8", name="slicing_windows", title="Concurrent windows, in order", points=in_order,
+        panels={"": "concurrent windows"},
     ),
-    Picture(
-        10, "slicing_memory", "State of 20 windows", state,
-        {"rows": f"rows, with {SLICES} slices held", "slices": f"slices held, of {TUPLES:,} rows"},
-        "megabytes",
+    Slicing(
+        "Figure 9", name="slicing_constrained", points=constrained,
+        title="Concurrent windows and a session, 20 % of rows late",
+        panels={"": "concurrent windows"},
     ),
-    Picture(
-        11, "slicing_latency", "Final aggregation of one window", latency,
-        {"Sum": "slices of a row each: sum", "Median": "slices of a row each: median"},
-        "milliseconds of advance",
+    Slicing(
+        "Figure 10", name="slicing_memory", title="State of 20 windows", points=state,
+        panels={
+            "slices, time": f"a: slices held, of {TUPLES:,} rows; windows of time",
+            "rows, time": f"b: rows held, in {SLICES} slices; windows of time",
+            "slices, count": f"c: slices held, of {TUPLES:,} rows; windows of count",
+            "rows, count": f"d: rows held, in {SLICES} slices; windows of count",
+        },
+        ylabel="megabytes",
     ),
-    Picture(
-        12, "slicing_disorder", "Disorder, 20 windows and a session", disorder,
-        {"share": "% of rows up to 2 s late", "delay": "delay up to s, of 20 % of rows"},
+    Slicing(
+        "Figure 11", name="slicing_latency", title="Final aggregation of one window", points=latency,
+        panels={"Sum": "slices of a row each: sum", "Median": "slices of a row each: median"},
+        ylabel="milliseconds of advance",
+    ),
+    Slicing(
+        "Figure 12", name="slicing_disorder", title="Disorder, 20 windows and a session",
+        points=disorder,
+        panels={"share": "% of rows up to 2 s late", "delay": "delay up to s, of 20 % of rows"},
         xscale="linear",
     ),
-    Picture(
-        13, "slicing_aggregates", "Aggregates, 20 windows of time or count, 20 % of rows late",
-        aggregates, {"": ""}, bars=True,
+    Slicing(
+        "Figure 13", name="slicing_aggregates", title="Aggregates, 20 windows, 20 % of rows late",
+        points=aggregates, panels={"time": "windows of time", "count": "windows of count"},
+        kind="bars", columns=1,
     ),
-    Picture(
-        16, "slicing_measures", "Windows of time and of count, 20 % of rows late", measures,
-        {"": "windows"},
+    Slicing(
+        "Figure 16", name="slicing_measures", title="Windows of time and of count, 20 % of rows late",
+        points=measures,
+        panels={"time": "concurrent windows of time", "count": "concurrent windows of count"},
     ),
 )  # fmt: skip
-
-
-def draw(picture: Picture, points: list[Point]) -> Path:
-    """Draw the panels of a figure."""
-    count = len(picture.panels)
-    figure, panels = plt.subplots(
-        1, count, figsize=(5 + 4 * count, 5), sharey=True, squeeze=False, layout="constrained"
-    )
-    for axes, (name, xlabel) in zip(panels[0], picture.panels.items(), strict=True):
-        mine = [p for p in points if p["panel"] == name]
-        (draw_bars if picture.bars else draw_lines)(axes, mine)
-        axes.set(xlabel=xlabel, yscale="log")
-        if not picture.bars:
-            axes.set_xscale(picture.xscale)
-        axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
-        axes.yaxis.set_minor_formatter(LogFormatter())
-        axes.grid(alpha=0.25)
-    panels[0][0].set_ylabel(picture.ylabel)
-    handles = panels[0][0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False)
-    figure.suptitle(f"{picture.title} (EDBT 2019, Figure {picture.number})")
-    return written(figure, picture.name)
-
-
-def draw_lines(axes: Any, points: list[Point]) -> None:
-    """Draw a line for each who."""
-    for who in dict.fromkeys(p["who"] for p in points):
-        xs, ys = zip(*((p["x"], p["y"]) for p in points if p["who"] == who), strict=True)
-        ours = who in (*STORES, *MEASURES)
-        axes.plot(
-            xs, ys, marker=MARKS[who], color=COLOURS[who], label=who, markersize=5,
-            linewidth=2 if ours else 1.2, linestyle="-" if ours else "--",
-        )  # fmt: skip
-
-
-def draw_bars(axes: Any, points: list[Point]) -> None:
-    """Draw bars side by side at each x."""
-    names = list(dict.fromkeys(p["x"] for p in points))
-    who = list(dict.fromkeys(p["who"] for p in points))
-    for i, series in enumerate(who):
-        heights = [p["y"] for p in points if p["who"] == series]
-        places = np.arange(len(names)) + (i - (len(who) - 1) / 2) * 0.4
-        axes.bar(places, heights, 0.38, color=COLOURS[series], label=series)
-    axes.set_xticks(range(len(names)), names, rotation=35, ha="right")

@@ -124,17 +124,20 @@ class Run:
         """Return the same over the first rows."""
         return replace(self, stream=self.stream.head(rows))
 
+    def operator(self) -> Operator:
+        """Return an operator that has not seen any rows."""
+        return self.query.operator(self.plan)
+
     def play(self) -> Operator:
         """Feed an operator batch by batch and drop its results."""
-        operator = self.query.operator(self.plan)
+        operator = self.operator()
         for _ in self._tables(operator):
             pass
         return operator
 
     def table(self) -> pa.Table:
         """Return all that is reported on the way."""
-        tables = self._tables(self.query.operator(self.plan))
-        return pa.concat_tables(tables, promote_options="default")
+        return pa.concat_tables(self._tables(self.operator()), promote_options="default")
 
     def _tables(self, operator: Operator) -> Iterator[pa.Table]:
         for batch, watermark in self.stream.batches:
