@@ -1,6 +1,7 @@
 """Job files: what they say becomes a query, and what they say wrongly is told with its place."""
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,19 @@ def test_what_is_wrong_in_a_job_is_told_with_its_place(tmp_path, tables, told):
         read_job(file)
     assert str(error.value).startswith(str(file))
     assert told in str(error.value)
+
+
+def test_the_jobs_in_the_documents_are_jobs(tmp_path):
+    text = (Path(__file__).parents[1] / "docs" / "command.md").read_text()
+    whole, *parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    tables = dict(re.findall(r"^\[(\w+)\]\n(.*?)(?=^\[|\Z)", whole, re.DOTALL | re.MULTILINE))
+    assert set(tables) == set(TABLES)
+    assert len(read_job(write(tmp_path, **tables)).query.windows) == 3
+    for part in parts:
+        name, changed = part.removeprefix("[").split("]\n", 1)
+        sink = {} if "stream = true" in (changed if name == "source" else whole) else TABLES
+        job = read_job(write(tmp_path, **{**tables, **sink, name: changed}))
+        assert job.source.describe() in job.explain()
 
 
 # What is told of a run
