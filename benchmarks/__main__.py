@@ -1,4 +1,7 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [rolling kernels latency slicing ...]`."""
+"""Run the benchmarks: `python -m benchmarks [--quick] [rolling kernels latency slicing ... papers]`.
+
+What is measured ends in one table, what is drawn in pictures; `papers` draws all and makes one page.
+"""
 
 import argparse
 import sys
@@ -7,13 +10,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
+    break_even,
+    combines,
     kernels,
     latency,
+    object_latency,
     objects,
+    papers,
     plots,
     rolling,
     slicing,
     slicing_plots,
+    spark_batch,
     spark_rolling,
     spark_streaming,
     store_plots,
@@ -29,33 +37,41 @@ MEASURED = {
     "slicing": slicing,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
+    "spark_batch": spark_batch,
     "stores": stores,
 }
 DRAWN = {
     "objects": objects,
+    "object_latency": object_latency,
+    "break_even": break_even,
+    "combines": combines,
     "plots": plots,
     "slicing_plots": slicing_plots,
     "store_plots": store_plots,
 }
+PAPERS = "papers"
+NAMES = (*MEASURED, *DRAWN, PAPERS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="*", help=f"any of {', '.join([*DRAWN, *MEASURED])}")
-    parser.add_argument("--quick", action="store_true", help="1 M rows and fewer repeats")
+    parser.add_argument("what", nargs="*", help=f"any of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, sizes and repeats")
     arguments = parser.parse_args()
-    unknown = set(arguments.what) - {*MEASURED, *DRAWN}
+    unknown = set(arguments.what) - {*NAMES}
     if unknown:
-        parser.error(f"there is no {', '.join(sorted(unknown))}")
-    what = arguments.what or [*MEASURED, *DRAWN]
+        parser.error(f"there is no {', '.join(sorted(unknown))}: any of {', '.join(NAMES)}")
+    what = arguments.what or NAMES
     console = Console() if sys.stdout.isatty() else Console(width=120)
     scale = QUICK if arguments.quick else FULL
     findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
     if findings:
         show(console, findings)
     for name, module in DRAWN.items():
-        if name in what:
+        if name in what or PAPERS in what:
             module.main(console, scale)
+    if PAPERS in what:
+        console.print(f"written: {papers.build(scale)}")
 
 
 def measured(console: Console, name: str, scale: Scale) -> list[Finding]:

@@ -119,7 +119,7 @@ def instances(scale: Scale) -> Points:
             for part in np.array_split(np.arange(len(best)), BINS):
                 yield point(panel, name, int(part[0]), float(best[part].max()))
             for what, of in SUMMARY.items():
-                yield {"table": panel, "who": name, "x": what, "y": float(of(best)), "panel": ""}
+                yield point(f"{panel}, summary", name, what, float(of(best)))
 
 
 PICTURES = (

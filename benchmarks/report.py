@@ -9,6 +9,7 @@ from rich.table import Table
 from benchmarks.measure import Finding
 
 BLOCKS = 12
+LONG_MS = 10_000
 EIGHTHS = " ▏▎▍▌▋▊▉"
 JUSTIFIED = {"measured": "right", "ratio": "right"}
 STYLES = {"error": ".1e", "ms": ",.1f", "M rows/s": ".1f", "MB": ",.3f", "us": ",.1f"}
@@ -22,7 +23,8 @@ def show(console: Console, findings: list[Finding]) -> None:
     """Print the findings and how many targets are met."""
     table = Table(box=SIMPLE_HEAD, title="measured and asked")
     for heading in ("fig.", "case and who", "measured", "speed", "ratio", "target", "met"):
-        table.add_column(heading, no_wrap=True, justify=JUSTIFIED.get(heading, "left"))
+        wraps = heading == "case and who"
+        table.add_column(heading, no_wrap=not wraps, justify=JUSTIFIED.get(heading, "left"))
     for case, group in groupby(findings, key=lambda finding: finding.case):
         table.add_row("", f"[bold]{case}[/]")
         for finding in group:
@@ -44,7 +46,9 @@ def cells(finding: Finding) -> list[str]:
 
 
 def number(finding: Finding) -> str:
-    """Return the measured number with its unit."""
+    """Return the measured number with its unit; long times are seconds."""
+    if finding.unit == "ms" and finding.measured >= LONG_MS:
+        return f"{finding.measured / 1e3:,.1f} s"
     return f"{finding.measured:{STYLES.get(finding.unit, ',.0f')}} {finding.unit}"
 
 

@@ -41,7 +41,7 @@ ROWS, QUICK_ROWS = 1 << 22, 1 << 18
 # The first rows of a stream are for comparing results, and for guessing how long the others take.
 CHECKED, QUICK_CHECKED = 1 << 15, 1 << 13
 PACE_SECONDS = 0.3
-WINDOWS, QUICK_WINDOWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), (1, 10, 100)
+WINDOWS, QUICK_WINDOWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), (1, 10, 100, 1000)
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 DELAYS_S = (0.25, 1, 2, 4, 8)
 ENTRIES = {"Sum": (10, 100, 1000, 10_000, 100_000), "Median": (10, 100, 1000, 10_000)}

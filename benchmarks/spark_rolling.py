@@ -1,17 +1,17 @@
-"""Figures 18 to 22: frames around each row on Spark, beside Spark's own Window, in two cores.
+"""Figures 25 to 29: frames around each row on Spark, beside Spark's own Window, in two cores.
 
 Rows are read from Parquet files, in which they are up to a second out of order, and results go to the
 noop sink. Each side runs once before it is timed; then they take turns, and the best counts. Spark is
-timed as it comes, and with `spark.sql.window.segmentTree.enabled`. Where it would take minutes as it
-comes, it gets some of the keys, as many of each partition, and its time is scaled by the rows. On the
-way to Python Spark adds up the bytes of a batch after every row unless told that they have no limit.
+timed with `spark.sql.window.segmentTree.enabled`, and as it comes: then it gets as much time as would
+show what is asked, and some more; where it is not done by then, the ratio is a bound. On the way to
+Python Spark adds up the bytes of a batch after every row unless told that they have no limit.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target, check_same, seconds_of
-from benchmarks.spark_streaming import SCHEMA, Source, home, session, settings, written
+from benchmarks.spark_limit import MARGIN, native_within
+from benchmarks.spark_streaming import SCHEMA, Source, session, settings, written
 
 ROWS, QUICK_ROWS, KEYS = 2_000_000, 400_000, 100
 HOUR = 3_600_000_000
@@ -32,9 +33,7 @@ HOURS = 20
 FILES = 8
 SIZES = (100, 1000, 10_000, 100_000)
 TURNS = 2
-SHARES = {100: 1.0, 1000: 0.1, 10_000: 0.02, 100_000: 0.02}
-"""The share of the keys for Spark as it comes, by rows of a frame."""
-MEDIAN_SHARE = 0.02
+CHECKED_KEYS = 10
 TREE = "spark.sql.window.segmentTree.enabled"
 UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1}
 AGGREGATES = {
@@ -44,7 +43,7 @@ AGGREGATES = {
     "std": (mt.Std("v"), F.stddev),
 }
 ALL = tuple(AGGREGATES)
-TIE = 1.4
+TIE, TEN_TIMES = 1.4, 10
 LONG_ROWS, QUICK_LONG_ROWS = 20_000_000, 2_000_000
 LONG_MEMORY = "2g"
 LONG_SECONDS = 3600
@@ -77,21 +76,6 @@ def rows(scale: Scale) -> DataFrame:
     return session().read.schema(SCHEMA).parquet(str(written(source)))
 
 
-@cache
-def part(scale: Scale, share: float) -> tuple[DataFrame, float]:
-    """Return the rows of a share of the keys, and how often they fit into all rows."""
-    frame = rows(scale)
-    if share == 1.0:
-        return frame, 1.0
-    homes = frame.select("k", F.pmod(F.hash("k"), F.lit(2)).alias("home")).distinct().toPandas()
-    each = round(share * KEYS / 2)
-    chosen = [k for _, keys in homes.groupby("home")["k"] for k in sorted(keys)[:each]]
-    folder = f"{home().name}/share-{share}"
-    frame.where(F.col("k").isin(chosen)).repartition(FILES).write.parquet(folder)
-    found = session().read.schema(SCHEMA).parquet(folder)
-    return found, frame.count() / found.count()
-
-
 def ours(frame: DataFrame, size: Any, names: tuple[str, ...]) -> DataFrame:
     """Return our frames, whatever the plan would be."""
     aggregates = {name: AGGREGATES[name][0] for name in names}
@@ -116,10 +100,14 @@ def run(frame: DataFrame, tree: bool = False) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
 
+def turns(scale: Scale) -> int:
+    return 1 if scale.quick else TURNS
+
+
 def best(scale: Scale, calls: dict[str, Callable[[], None]]) -> dict[str, float]:
     """Return the best seconds of each, after a run that is not timed."""
     found = dict.fromkeys(calls, np.inf)
-    for turn in range(1 + (1 if scale.quick else TURNS)):
+    for turn in range(1 + turns(scale)):
         for who, call in calls.items():
             taken = seconds_of(call)
             found[who] = min(found[who], taken) if turn else np.inf
@@ -131,7 +119,7 @@ def best(scale: Scale, calls: dict[str, Callable[[], None]]) -> dict[str, float]
 
 def check(scale: Scale) -> Findings:
     """Raise unless all give the same on some of the keys; yield nothing."""
-    frame, _ = part(scale, SHARES[1000])
+    frame = rows(scale).where(F.col("k") < CHECKED_KEYS)
     for size in (*SIZES[:2], "1 hour"):
         mine = ours(frame, size, ALL).toPandas().sort_values(["k", "ts"])
         for tree in (True, False)[: 1 + (size == SIZES[0])]:
@@ -144,29 +132,22 @@ def check(scale: Scale) -> Findings:
 
 def row_frames(scale: Scale, size: int, names: tuple[str, ...]) -> Findings:
     """Yield seconds for the last rows of each row."""
-    share = SHARES[size]
-    least = Target(1 / TIE) if size == SIZES[0] else None
+    tie = Target(round(1 / TIE, 2)) if size == SIZES[0] else None
     case = f"{', '.join(names)} of {size:,} rows"
-    yield from against(scale, case, size, names, share, least or Target(3), least or Target(10))
+    yield from against(scale, case, size, names, tie or Target(3), tie or Target(10))
 
 
 def hour(scale: Scale) -> Findings:
     """Yield seconds for the last hour of each row."""
     case = f"{', '.join(ALL)} of an hour, about 1000 rows"
-    yield from against(scale, case, "1 hour", ALL, SHARES[1000], Target(3), Target(10))
+    yield from against(scale, case, "1 hour", ALL, Target(3), Target(10))
 
 
 def against(
-    scale: Scale,
-    case: str,
-    size: Any,
-    names: tuple[str, ...],
-    share: float,
-    tree: Target,
-    plain: Target,
+    scale: Scale, case: str, size: Any, names: tuple[str, ...], tree: Target, plain: Target
 ) -> Findings:
     """Yield our seconds and Spark's, and its in multiples of ours."""
-    frame, (some, times) = rows(scale), part(scale, share)
+    frame = rows(scale)
     found = best(
         scale,
         {
@@ -174,34 +155,35 @@ def against(
             WINDOW: lambda: run(theirs(frame, size, names), tree=True),
         },
     )
-    who = PLAIN if share == 1.0 else f"{PLAIN}, {share:.0%} of the keys, scaled"
-    found |= {who: times * best(scale, {who: lambda: run(theirs(some, size, names))})[who]}
-    asked = {WINDOW: tree, who: plain}
-    yield from seconds(18, case, found, asked)
-
-
-def seconds(
-    figure: int, case: str, found: dict[str, float], asked: dict[str, Target]
-) -> Iterator[Finding]:
     fastest, mine = min(found.values()), found["muntin"]
-    for who, taken in found.items():
-        peer = who != "muntin"
-        yield Finding(
-            figure, case, who, 1e3 * taken, "ms", fastest / taken, "its/ours" if peer else "",
-            taken / mine if peer else None, asked.get(who),
-        )  # fmt: skip
+    yield Finding(25, case, "muntin", 1e3 * mine, "ms", fastest / mine)
+    yield Finding(
+        25, case, WINDOW, 1e3 * found[WINDOW], "ms", fastest / found[WINDOW], "its/ours",
+        found[WINDOW] / mine, tree,
+    )  # fmt: skip
+    yield as_it_comes(25, scale, case, mine, plain, lambda: run(theirs(frame, size, names)))
+
+
+def as_it_comes(
+    figure: int, scale: Scale, case: str, mine: float, asked: Target, call: Callable[[], None]
+) -> Finding:
+    """Return Spark's seconds without its segment tree, or those after which it was stopped."""
+    limit = MARGIN * max(asked.limit, TEN_TIMES) * mine
+    found = native_within(limit, turns(scale), call)
+    return Finding(
+        figure, case, found.named(PLAIN), 1e3 * found.seconds, "ms", min(1, mine / found.seconds),
+        found.ratio, found.seconds / mine, asked,
+    )  # fmt: skip
 
 
 def median(scale: Scale) -> Findings:
-    """Yield seconds for the median of a thousand rows; Spark gets some of the keys."""
-    frame, (some, times) = rows(scale), part(scale, MEDIAN_SHARE)
+    """Yield seconds for the median of a thousand rows."""
+    frame, case = rows(scale), "median of 1,000 rows"
     options = {"keys": "k", "order": "ts", "size": 1000, "aggregates": {"m": mt.Median("v")}}
-    who = f"{PLAIN}, {MEDIAN_SHARE:.0%} of the keys, scaled"
-    mine = mt.spark.rolling(frame, **options)
-    theirs = mt.spark.rolling(some, **options, plan="native")
-    found = best(scale, {"muntin": lambda: run(mine), who: lambda: run(theirs)})
-    found[who] *= times
-    yield from seconds(19, "median of 1,000 rows", found, {who: Target(100)})
+    mine = best(scale, {case: lambda: run(mt.spark.rolling(frame, **options))})[case]
+    yield Finding(26, case, "muntin", 1e3 * mine, "ms", 1.0)
+    theirs = mt.spark.rolling(frame, **options, plan="native")
+    yield as_it_comes(26, scale, case, mine, Target(100), lambda: run(theirs))
 
 
 def any_frame(scale: Scale) -> Findings:
@@ -212,7 +194,7 @@ def any_frame(scale: Scale) -> Findings:
     for who, taken in found.items():
         asked = Target(1.5, at_most=True)
         yield Finding(
-            20, "muntin, by the frame", who, 1e3 * taken, "ms", shortest / taken, "of the least",
+            27, "muntin, by the frame", who, 1e3 * taken, "ms", shortest / taken, "of the least",
             taken / shortest, asked,
         )  # fmt: skip
 
@@ -228,9 +210,9 @@ def three_frames(scale: Scale) -> Findings:
     }
     found = best(scale, calls)
     case = "several frames in one call"
-    yield Finding(21, case, one, 1e3 * found[one], "ms")
+    yield Finding(28, case, one, 1e3 * found[one], "ms")
     yield Finding(
-        21, case, many, 1e3 * found[many], "ms", None, "of that", found[many] / found[one],
+        28, case, many, 1e3 * found[many], "ms", None, "of that", found[many] / found[one],
         Target(3, at_most=True),
     )  # fmt: skip
 
@@ -242,9 +224,9 @@ def long_key(scale: Scale) -> Findings:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_SECONDS, check=True)
     told = json.loads(done.stdout.splitlines()[-1])
     case = f"a key of {count:,} rows, {LONG_MEMORY} for Spark"
-    yield Finding(22, case, "muntin", 1e3 * told["seconds"], "ms")
+    yield Finding(29, case, "muntin", 1e3 * told["seconds"], "ms")
     for who in ("java", "python"):
-        yield Finding(22, case, f"peak memory of {who}", told[who], "MB")
+        yield Finding(29, case, f"peak memory of {who}", told[who], "MB")
 
 
 def roll_long_key(count: int) -> dict[str, float]:

@@ -1,0 +1,156 @@
+"""One page with the papers' figures from our own runs, and what they say to the papers' claims.
+
+The page is built of results that are kept, and has its pictures inside, so that it is one file.
+Whether a claim agrees with our runs is read from the points of its figure when the page is built.
+"""
+
+import base64
+import json
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure
+from benchmarks.claims import PAPERS
+from benchmarks.claims.reading import TIE, Claim, Found, Paper, Reading, Section
+from benchmarks.measure import Scale
+from muntin._version import __version__
+
+SOURCES = sorted({section.source for paper in PAPERS for section in paper.sections})
+VERDICTS = {True: "agrees", False: "differs"}
+CSS = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1080px; margin: 2em auto; padding: 0 1em }
+h1, h2, h3 { line-height: 1.2 } h2 { border-top: 2px solid #0b5fa5; padding-top: .6em; margin-top: 2em }
+img { max-width: 100%; height: auto } figure { margin: 1em 0 }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-bottom: 1px solid #ddd }
+td.number { text-align: right; font-variant-numeric: tabular-nums } .claims td { width: 42% }
+.claims td:last-child { width: 16% } .agrees { color: #1d7a45 } .differs { color: #b3261e; font-weight: 600 }
+.small { color: #555; font-size: .92em } .scroll { overflow-x: auto }
+"""  # noqa: E501
+
+
+def build(scale: Scale) -> Path:
+    """Write the page from the results that are there, and return where it is."""
+    results = {source: read_results(source) for source in SOURCES}
+    read = {
+        paper.key: [(section, readings(section, results)) for section in paper.sections]
+        for paper in PAPERS
+    }
+    body = [head(scale), summary(read)]
+    for paper in PAPERS:
+        body += [opening(paper)]
+        body += [shown(section, found, told) for section, (found, told) in read[paper.key]]
+        body += [f'<p class="small">Not drawn: {escape(paper.left_out)}</p>']
+    path = measure.RESULTS / "papers.html"
+    path.write_text(document("\n".join(body)), encoding="utf-8")
+    return path
+
+
+def read_results(source: str) -> list[dict[str, Any]]:
+    """Return the points that a module has kept."""
+    path = measure.RESULTS / f"{source}.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: run python -m benchmarks {source}")
+    return json.loads(path.read_text())["results"]
+
+
+def readings(
+    section: Section, results: dict[str, list[dict[str, Any]]]
+) -> tuple[Found, list[tuple[Claim, Reading]]]:
+    """Return the points of a section, and what they say to each of its claims."""
+    found = Found([p for p in results[section.source] if str(p["figure"]) == section.figure])
+    return found, [(claim, claim.read(found)) for claim in section.claims]
+
+
+def document(body: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>muntin: the papers' figures from our own runs</title>\n<style>{CSS}</style>\n"
+        f"</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def head(scale: Scale) -> str:
+    """Return what the page is, and the machine's facts."""
+    facts = {"muntin": __version__, **measure.machine()}
+    facts["measured"] = "quick: short runs and fewer sizes" if scale.quick else "in full"
+    rows = [[name, str(fact)] for name, fact in facts.items()]
+    return (
+        "<h1>The papers' figures, from our own runs</h1>\n"
+        "<p>Every picture and number below comes from runs of muntin on one machine. What a paper "
+        "claims is "
+        "told in our words, with its figure. Whether our runs agree is computed from their points; "
+        "a "
+        f"difference of less than {TIE} times is none, on a machine that others may use too. Where "
+        f"they "
+        "differ, the page says why. The data sets of the papers are not public or not at hand: "
+        "streams "
+        "have their rates, values and disorder instead.</p>\n"
+        f"{table([['fact', 'of the machine'], *rows])}"
+    )
+
+
+def summary(read: dict[str, list[tuple[Section, Any]]]) -> str:
+    """Return how many claims agree, paper by paper."""
+    rows = [["paper", "figures and tables", "claims", "agree", "differ"]]
+    for paper in PAPERS:
+        verdicts = [r.agrees for _, (_, told) in read[paper.key] for _, r in told]
+        counts = (len(paper.sections), len(verdicts), sum(verdicts), verdicts.count(False))
+        rows.append([f"{paper.title}, {paper.published}", *map(str, counts)])
+    return f"<h2>At a glance</h2>\n{table(rows)}"
+
+
+def opening(paper: Paper) -> str:
+    return (
+        f'<h2 id="{paper.key}">{escape(paper.title)}</h2>\n'
+        f'<p class="small">{escape(paper.published)}</p>'
+    )
+
+
+def shown(section: Section, found: Found, told: Iterable[tuple[Claim, Reading]]) -> str:
+    """Return a figure or table with its claims."""
+    parts = [f"<h3>{escape(section.where)}: {escape(section.title)}</h3>"]
+    if section.setting:
+        parts.append(f'<p class="small">{escape(section.setting)}</p>')
+    if section.picture:
+        parts.append(picture(section))
+    if section.table:
+        parts.append(table(section.table(found)))
+    rows = "".join(verdict(claim, reading) for claim, reading in told)
+    heading = "<tr><th>the paper</th><th>our runs</th><th></th></tr>"
+    parts.append(f'<div class="scroll"><table class="claims">{heading}{rows}</table></div>')
+    return "\n".join(parts)
+
+
+def picture(section: Section) -> str:
+    """Return a picture as bytes in the page."""
+    data = (measure.RESULTS / f"{section.picture}.png").read_bytes()
+    text = base64.b64encode(data).decode("ascii")
+    label = escape(f"{section.where}: {section.title}", quote=True)
+    return f'<figure><img alt="{label}" src="data:image/png;base64,{text}"></figure>'
+
+
+def verdict(claim: Claim, reading: Reading) -> str:
+    """Return a row: what the paper says, what our runs say, and whether they agree."""
+    ours = escape(reading.ours)
+    if not reading.agrees:
+        ours += f'<br><span class="small">Why: {escape(claim.why)}</span>'
+    word = VERDICTS[reading.agrees]
+    return f'<tr><td>{escape(claim.says)}</td><td>{ours}</td><td class="{word}">{word}</td></tr>'
+
+
+def table(rows: list[list[str]]) -> str:
+    """Return a table; its first row is the heading, and numbers stand on the right."""
+    heading, *others = rows
+    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in heading) + "</tr>"]
+    for row in others:
+        lines.append("<tr>" + "".join(map(cell, row)) + "</tr>")
+    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+
+
+def cell(text: str) -> str:
+    number = text[:1].isdigit() and text.replace(",", "").replace(".", "").isdigit()
+    return f'<td class="number">{text}</td>' if number else f"<td>{escape(text)}</td>"
