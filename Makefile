@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BROWSER := $(VENV)/.browser
 
-.PHONY: test demo lint bench tables clean
+.PHONY: test demo lint bench tables docs clean
 
-test: lint
+test: lint $(BROWSER)
 	$(BIN)/pytest
 
 demo: $(READY)
@@ -25,11 +26,19 @@ bench: $(READY)
 tables: $(READY)
 	$(BIN)/python -m scripts.tables
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("muntin needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# The live page is tested in a browser: the one that is there, or one that apt-get brings.
+$(BROWSER): scripts/browser.py $(READY)
+	@$(BIN)/python -m scripts.browser
 	@touch $@
 
 clean:

@@ -1,0 +1,61 @@
+"""What the axes of a chart are: time of day or a number, and what it is called."""
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.aggregates import Aggregate
+from muntin.query import Query, columns_of
+from muntin.windows import LastN, Window
+from muntin.windows.durations import MICROSECONDS
+
+PLAIN_TIMES = range(10**14, 10**16)
+"""Microseconds since 1970 from 1973 to 2286, if whole numbers may be times or numbers of rows."""
+
+
+def x_axis(query: Query, name: str, bounds: pa.DataType, latest: int) -> dict[str, Any]:
+    """Return whether ends are times or numbers, in which zone, and what they are called.
+
+    Where some windows of a query are not measured in time, all bounds are whole numbers.
+    """
+    measure = query.windows[name].measure
+    if measure != "time":
+        unit = "number of rows" if measure == "count" else measure
+        return {"kind": "number", "zone": None, "label": f"end of window, {unit}"}
+    if pa.types.is_timestamp(bounds):
+        return {"kind": "time", "zone": bounds.tz, "label": "end of window"}
+    mixed = any(w.measure != "time" or isinstance(w, LastN) for w in query.windows.values())
+    if mixed and latest in PLAIN_TIMES:
+        return {"kind": "time", "zone": None, "label": "end of window"}
+    return {"kind": "number", "zone": None, "label": f"end of window, {query.time}"}
+
+
+def y_label(aggregate: Aggregate) -> str:
+    """Return what an aggregate is of, such as max(watts); that of Count is the unit of its results."""
+    columns = columns_of(aggregate)
+    return f"{aggregate.name}({', '.join(columns)})" if columns else "rows"
+
+
+def describe(window: Window, axis: dict[str, Any]) -> str:
+    """Say what a window is, with durations as people write them if its axis is one of times."""
+    if axis["kind"] != "time":
+        return window.describe()
+    lengths = {getattr(window, part, None) for part in ("size", "every", "gap")}
+
+    def written(number: re.Match[str]) -> str:
+        return duration(int(number[0])) if int(number[0]) in lengths else number[0]
+
+    return re.sub(r"\d+", written, window.describe())
+
+
+def duration(length: int) -> str:
+    """Return microseconds in the largest unit of which there is a whole number.
+
+    >>> duration(3_600_000_000), duration(90_000_000)
+    ('1 h', '90 s')
+    """
+    unit, size = next(
+        (unit, size) for unit, size in reversed(MICROSECONDS.items()) if length % size == 0
+    )
+    return f"{length // size} {unit}"
