@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.spark import blocks
 from muntin.spark.blocks import KEYS_PER_BLOCK, cut, joined
 from muntin.spark.packing import HASH, Packing
 from muntin.spark.shard import Copies, Shard
@@ -145,7 +146,8 @@ def test_what_is_written_does_not_grow_with_the_window() -> None:
     assert written[2000] < 2 * written[20]
 
 
-def test_blocks_that_do_not_change_are_not_written_again() -> None:
+def test_blocks_that_do_not_change_are_not_written_again(monkeypatch) -> None:
+    monkeypatch.setattr(blocks, "ITEMS_PER_BLOCK", 64)
     operator = QUERIES["time"]().operator()
     operator.expect(EMPTY)
     stretches: dict[str, int] = {}
@@ -159,6 +161,17 @@ def test_blocks_that_do_not_change_are_not_written_again() -> None:
     assert len(after) > 20
     assert {name.rpartition("/")[0] for name in changed} <= {"", "slices/0"}
     assert len(changed) <= 3
+
+
+def test_stretches_follow_the_number_of_items() -> None:
+    seconds = np.arange(10_000)
+    few = blocks._stretch(seconds, 1)
+    assert seconds[-1] // few == 0, "one block"
+    many = np.repeat(seconds, 10)
+    assert blocks._stretch(many[:30_000], few) == few, "it still serves"
+    more = blocks._stretch(many, few)
+    assert 4 <= seconds[-1] // more <= blocks.BLOCKS
+    assert blocks._stretch(seconds, more) == few, "too many blocks"
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -180,9 +193,9 @@ def test_many_keys_are_several_blocks() -> None:
     count = 2 * KEYS_PER_BLOCK + 1
     table = pa.table({"t": np.zeros(count, int), "k": [f"{i}" for i in range(count)]})
     operator.process(table.append_column("v", pa.array(np.arange(count))))
-    blocks = cut(operator.plain(), {})
-    assert {name for name in blocks if name.startswith("keys")} == {"keys/0", "keys/1", "keys/2"}
-    assert joined(blocks)["keys"] == operator.plain()["keys"]
+    pieces = cut(operator.plain(), {})
+    assert {name for name in pieces if name.startswith("keys")} == {"keys/0", "keys/1", "keys/2"}
+    assert joined(pieces)["keys"] == operator.plain()["keys"]
 
 
 def test_a_window_can_be_added_to_a_store() -> None:

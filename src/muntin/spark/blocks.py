@@ -16,8 +16,10 @@ from muntin.slicing.cells import read, written
 from muntin.slicing.loops import Array
 
 HEAD = "head"
-FEW, MANY = 32, 128
-"""So many blocks there are at least when stretches are chosen, and at most before they are doubled."""
+ITEMS_PER_BLOCK, BLOCKS = 8192, 32
+"""What a block should have at least, and how many blocks there should be at most."""
+ENOUGH = 4
+"""Stretches are chosen anew when there are so many times more blocks than should be, or fewer."""
 KEYS_PER_BLOCK = 4096
 ITEMS = ("slices", "kept")
 """What of a lane's state lies in time."""
@@ -73,7 +75,9 @@ def _stretch(times: Array, held: int) -> int:
     if len(times) == 0:
         return held
     span = int(times.max()) - int(times.min())
-    return held if span // held < MANY else 1 << (span // FEW).bit_length()
+    wanted = min(max(len(times) // ITEMS_PER_BLOCK, 1), BLOCKS)
+    serves = wanted <= ENOUGH * (span // held + 1) and span // held < ENOUGH * wanted
+    return held if serves else 1 << (span // wanted).bit_length()
 
 
 def _cut_items(items: dict[str, Any], stretch: int) -> tuple[Any, list[tuple[int, Any]]]:
