@@ -1,7 +1,10 @@
 """Job files: what they say becomes a query, and what they say wrongly is told with its place."""
 
 import inspect
+import logging
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import muntin as mt
 from muntin.jobs import JobError, names, read_job
 from muntin.jobs.errors import one_line
 from muntin.jobs.progress import Totals
+from muntin.jobs.quiet import interruptions, silence, started
 from muntin.windows import Window
 
 TABLES = {
@@ -268,3 +272,27 @@ def test_micro_batches_add_up():
         told = {"numInputRows": rows, "processedRowsPerSecond": rows / 2}
         totals.add({**told, "observedMetrics": observed})
     assert str(totals) == ("3 micro-batches, 1,500 rows (250 rows/s), 3 windows, 2 late, 1 dropped")
+
+
+def test_the_first_interruption_is_noted_and_the_second_interrupts():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with interruptions() as interrupted:
+            signal.raise_signal(number)
+            assert interrupted.wait(10)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_spark_is_heard_only_if_asked(monkeypatch, capfd, caplog, verbose):
+    def start(settings):
+        os.write(2, f"noise of {settings}".encode())  # as processes that inherit it do
+        logging.getLogger("py4j").error("noise of a log")
+
+    monkeypatch.setattr("muntin.spark.session", start)
+    with silence(verbose):
+        started({"a": 1}, verbose)
+    os.write(2, b"|heard")
+    assert capfd.readouterr().err == ("noise of {'a': 1}|heard" if verbose else "|heard")
+    assert ("noise of a log" in caplog.text) == verbose

@@ -4,7 +4,9 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import types as kinds
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -24,13 +26,21 @@ def show(
         if batch is None:
             console.print("no results")
         return
-    table = Table(title=None if batch is None else f"micro-batch {batch}")
+    title = None if batch is None else f"micro-batch {batch}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for field in rows.schema:
         zone = " (UTC)" if kinds.is_timestamp(field.type) and field.type.tz else ""
         number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
-        table.add_column(field.name + zone, justify="right" if number else "left")
+        table.add_column(
+            escape(field.name) + zone,
+            justify="right" if number else "left",
+            no_wrap=not kinds.is_nested(field.type),
+            overflow="fold",
+        )
     for row in rows.slice(0, SHOWN).to_pylist():
-        table.add_row(*map(cell, row.values()), style=STYLES.get(row["kind"]))
+        table.add_row(
+            *(escape(cell(value)) for value in row.values()), style=STYLES.get(row["kind"])
+        )
     console.print(table)
     if rows.num_rows > SHOWN:
         console.print(f"more than {SHOWN} results: a sink of files or a table takes all of them")
@@ -40,16 +50,16 @@ def cell(value: Any) -> str:
     """Return a value as a person reads it; times are in UTC.
 
     >>> cell(2 / 3), cell([1.5, None]), cell({"value": "a", "count": 2})
-    ('0.666667', '1.5, ', 'value: a, count: 2')
+    ('0.66666667', '1.5, ', 'value=a count=2')
     """
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.8g}"
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ")
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {cell(part)}" for name, part in value.items())
+        return " ".join(f"{name}={cell(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
     return str(value)
