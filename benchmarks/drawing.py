@@ -26,17 +26,19 @@ Point = dict[str, Any]
 Points = Iterator[Point]
 
 STYLE = {
-    "font.size": 11,
+    "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "figure.titlesize": 13,
+    "figure.titlesize": 12,
 }
 BLUE, RED, GREEN, ORANGE, PURPLE = "#0b5fa5", "#d1495b", "#2a9d5c", "#e0a030", "#7b4fa3"
 TEAL, BROWN, SKY, BLACK, GREY, LIGHT = (
     "#1f9bb0", "#8c5a3c", "#57a5e0", "#333333", "#7a7a7a", "#ababab",
 )  # fmt: skip
 LEGEND_COLUMNS = 6
+LEVEL_NAMES = 6  # more names below bars are turned, to fit
+DOTS_PER_INCH = 130
 
 
 class Look(NamedTuple):
@@ -117,7 +119,7 @@ def draw(picture: Picture, points: list[Point]) -> Path:
     rows = math.ceil(len(picture.panels) / columns)
     with plt.rc_context(STYLE):
         figure, grid = plt.subplots(
-            rows, columns, figsize=(4.5 + 3.5 * columns, 1 + 4 * rows), squeeze=False,
+            rows, columns, figsize=(8 if columns == 1 else 11, 1 + 3.4 * rows), squeeze=False,
             sharey=picture.same_y, layout="constrained",
         )  # fmt: skip
         drawers = {"lines": lines, "dots": dots, "bars": bars, "steps": steps}
@@ -211,7 +213,10 @@ def bars(axes: Any, points: list[Point]) -> None:
         heights = {p["x"]: p["y"] for p in points if p["who"] == series}
         places = [names.index(x) + (i - (len(who) - 1) / 2) * width for x in heights]
         axes.bar(places, heights.values(), 0.95 * width, color=LOOKS[series].colour, label=series)
-    axes.set_xticks(range(len(names)), names, rotation=35, ha="right")
+    if len(names) <= LEVEL_NAMES:
+        axes.set_xticks(range(len(names)), names)
+    else:
+        axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
 
 
 SHARES = {
@@ -244,6 +249,6 @@ def written(figure: Any, name: str) -> Path:
     """Save a picture among the results."""
     measure.RESULTS.mkdir(exist_ok=True)
     path = measure.RESULTS / f"{name}.png"
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
     plt.close(figure)
     return path

@@ -6,29 +6,47 @@ Whether a claim agrees with our runs is read from the points of its figure when 
 
 import base64
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
 from benchmarks.claims import PAPERS
 from benchmarks.claims.reading import TIE, Claim, Found, Paper, Reading, Section
+from benchmarks.drawing import DOTS_PER_INCH
 from benchmarks.measure import Scale
 from muntin._version import __version__
 
 SOURCES = sorted({section.source for paper in PAPERS for section in paper.sections})
+PAGE_DOTS_PER_INCH = 96
+PNG_WIDTH = slice(16, 20)
+"""The bytes of a PNG that have its width."""
 VERDICTS = {True: "agrees", False: "differs"}
 CSS = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1080px; margin: 2em auto; padding: 0 1em }
-h1, h2, h3 { line-height: 1.2 } h2 { border-top: 2px solid #0b5fa5; padding-top: .6em; margin-top: 2em }
-img { max-width: 100%; height: auto } figure { margin: 1em 0 }
+body {
+  font: 16px/1.5 system-ui, sans-serif; color: #222;
+  max-width: 1080px; margin: 2em auto; padding: 0 1em;
+}
+h1, h2, h3 { line-height: 1.2 }
+h2 { border-top: 2px solid #0b5fa5; padding-top: .6em; margin-top: 2em }
+a { color: #0b5fa5 }
+figure { margin: 1em 0 }
+img { max-width: 100%; height: auto }
+.scroll { overflow-x: auto }
 table { border-collapse: collapse; margin: 1em 0 }
-th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-bottom: 1px solid #ddd }
-td.number { text-align: right; font-variant-numeric: tabular-nums } .claims td { width: 42% }
-.claims td:last-child { width: 16% } .agrees { color: #1d7a45 } .differs { color: #b3261e; font-weight: 600 }
-.small { color: #555; font-size: .92em } .scroll { overflow-x: auto }
-"""  # noqa: E501
+th, td { text-align: left; vertical-align: top; padding: .35em 1em .35em 0 }
+tr { border-bottom: 1px solid #ddd }
+.number { text-align: right; font-variant-numeric: tabular-nums }
+.claims { width: 100% }
+.claims td { width: 45% }
+.claims td:last-child { width: 10% }
+.agrees { color: #1d7a45 }
+.differs { color: #b3261e; font-weight: 600 }
+.small { color: #555; font-size: .92em }
+"""
 
 
 def build(scale: Scale) -> Path:
@@ -77,7 +95,7 @@ def head(scale: Scale) -> str:
     """Return what the page is, and the machine's facts."""
     facts = {"muntin": __version__, **measure.machine()}
     facts["measured"] = "quick: short runs and fewer sizes" if scale.quick else "in full"
-    rows = [[name, str(fact)] for name, fact in facts.items()]
+    rows = "".join(line("td", (n, str(f)), [False] * 2, "") for n, f in facts.items())
     return (
         "<h1>The papers' figures, from our own runs</h1>\n"
         "<p>Every picture and number below comes from runs of muntin on one machine. What a paper "
@@ -89,7 +107,7 @@ def head(scale: Scale) -> str:
         "differ, the page says why. The data sets of the papers are not public or not at hand: "
         "streams "
         "have their rates, values and disorder instead.</p>\n"
-        f"{table([['fact', 'of the machine'], *rows])}"
+        f"<table>{rows}</table>"
     )
 
 
@@ -100,7 +118,7 @@ def summary(read: dict[str, list[tuple[Section, Any]]]) -> str:
         verdicts = [r.agrees for _, (_, told) in read[paper.key] for _, r in told]
         counts = (len(paper.sections), len(verdicts), sum(verdicts), verdicts.count(False))
         rows.append([f"{paper.title}, {paper.published}", *map(str, counts)])
-    return f"<h2>At a glance</h2>\n{table(rows)}"
+    return f"<h2>At a glance</h2>\n{table(rows, [paper.key for paper in PAPERS])}"
 
 
 def opening(paper: Paper) -> str:
@@ -130,7 +148,10 @@ def picture(section: Section) -> str:
     data = (measure.RESULTS / f"{section.picture}.png").read_bytes()
     text = base64.b64encode(data).decode("ascii")
     label = escape(f"{section.where}: {section.title}", quote=True)
-    return f'<figure><img alt="{label}" src="data:image/png;base64,{text}"></figure>'
+    pixels = int.from_bytes(data[PNG_WIDTH])
+    width = round(pixels * PAGE_DOTS_PER_INCH / DOTS_PER_INCH)
+    source = f"data:image/png;base64,{text}"
+    return f'<figure><img width="{width}" alt="{label}" src="{source}"></figure>'
 
 
 def verdict(claim: Claim, reading: Reading) -> str:
@@ -142,15 +163,24 @@ def verdict(claim: Claim, reading: Reading) -> str:
     return f'<tr><td>{escape(claim.says)}</td><td>{ours}</td><td class="{word}">{word}</td></tr>'
 
 
-def table(rows: list[list[str]]) -> str:
-    """Return a table; its first row is the heading, and numbers stand on the right."""
-    heading, *others = rows
-    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in heading) + "</tr>"]
-    for row in others:
-        lines.append("<tr>" + "".join(map(cell, row)) + "</tr>")
+def table(rows: list[list[str]], links: Sequence[str] = ()) -> str:
+    """Return a table; its first row is the heading, first cells link to ids, numbers stand right."""
+    right = [any(map(is_number, column)) for column in zip(*rows[1:], strict=True)]
+    lines = [line("th", rows[0], right, "")]
+    lines += [
+        line("td", row, right, link) for row, link in zip_longest(rows[1:], links, fillvalue="")
+    ]
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def cell(text: str) -> str:
-    number = text[:1].isdigit() and text.replace(",", "").replace(".", "").isdigit()
-    return f'<td class="number">{text}</td>' if number else f"<td>{escape(text)}</td>"
+def line(tag: str, row: Sequence[str], right: list[bool], link: str) -> str:
+    cells = [escape(text) for text in row]
+    if link:
+        cells[0] = f'<a href="#{link}">{cells[0]}</a>'
+    classes = [' class="number"' if number else "" for number in right]
+    made = (f"<{tag}{c}>{text}</{tag}>" for c, text in zip(classes, cells, strict=True))
+    return f"<tr>{''.join(made)}</tr>"
+
+
+def is_number(text: str) -> bool:
+    return re.fullmatch(r"\d[\d,]*(\.\d+)?", text) is not None

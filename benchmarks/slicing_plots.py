@@ -37,7 +37,7 @@ STORES = ("lazy", "eager")
 BUFFER = "tuple buffer"
 MEASURES = ("time", "count")
 RATE = "million rows per second"
-ROWS, QUICK_ROWS = 1 << 22, 1 << 18
+ROWS, QUICK_ROWS = 1 << 22, 1 << 20
 # The first rows of a stream are for comparing results, and for guessing how long the others take.
 CHECKED, QUICK_CHECKED = 1 << 15, 1 << 13
 PACE_SECONDS = 0.3

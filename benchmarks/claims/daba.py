@@ -28,12 +28,13 @@ RINGS = (
 )
 
 
-def median(a: str, b: str, most: float, panel: str) -> Read:
+def median(a: str, b: str, most: float, panel: str, unit: str = "microseconds") -> Read:
     """Read whether half of a's operations take at most so many times as long as half of b's."""
 
     def read(found: Found) -> Reading:
         one, other = (middle(found.line(who, panel)) for who in (a, b))
-        said = f"medians: {a} {short(one)}, {b} {short(other)} microseconds ({panel})"
+        of = f" ({panel})" if panel else ""
+        said = f"medians: {a} {short(one)}, {b} {short(other)} {unit}{of}"
         return Reading(said, one <= most * other)
 
     return read
@@ -181,8 +182,8 @@ TICKS = Section(
             "An interrupt has hit an operation of DABA Lite in every run.",
         ),
         Claim(
-            "The fastest operations of Two-Stacks Lite are at least as fast.",
-            fastest("DabaLite", "TwoStacksLite", 1 / TIE),
+            "The typical operation of Two-Stacks Lite is at least as fast.",
+            median("TwoStacksLite", "DabaLite", TIE, "", "ticks"),
             "The loop reads the clock twice per operation, which costs as much as the operation.",
         ),
     ),
@@ -195,5 +196,5 @@ PAPER = Paper(
     "Tangwongsan, Hirzel, Schneider; VLDB Journal 2021",
     (IN_ORDER, COMPILED, LATENCY, TICKS),
     "Figure 11 (windows that are filled and drained in turn) and Figure 12 (a data set of the "
-    "DEBS 2012 challenge). Theorems 3 to 13 are under Combines.",
+    "DEBS 2012 challenge). Its theorems are under Combines.",
 )

@@ -119,9 +119,7 @@ def left(who: str, least: float = 0.0, most: float = np.inf, *, panel: str = "")
     def read(found: Found) -> Reading:
         line = found.line(who, panel)
         (first, before), *_, (last, after) = line.items()
-        said = (
-            f"{who} has {short(after / before)} of its value at {name(first)} left at {name(last)}"
-        )
+        said = f"{who} at {name(last)} is {short(after / before)} of what it is at {name(first)}"
         return Reading(f"{said}{_of(panel)}", least <= after / before <= most)
 
     return read

@@ -1,0 +1,150 @@
+"""The benchmarks: jobs that can be listed, and a page of the papers made of tiny runs."""
+
+from html import escape
+
+import matplotlib.pyplot as plt
+import pytest
+from benchmarks import (
+    break_even,
+    combines,
+    measure,
+    object_latency,
+    objects,
+    papers,
+    plots,
+    slicing_plots,
+    store_plots,
+)
+from benchmarks.__main__ import DRAWN, MEASURED
+from benchmarks.claims import PAPERS, cards
+from benchmarks.claims import reading as r
+from benchmarks.measure import Scale
+from rich.console import Console
+
+TINY = {
+    objects: {"QUICK_EXPONENTS": (2, 4), "QUICK_ROUNDS": 16, "SIZES": (4, 16), "DISTINCT": 8},
+    object_latency: {"N": 1 << 8, "QUICK_RUNS": 1, "QUICK_PASSES": 1},
+    break_even: {"QUICK_SECONDS": 1e-5, "LARGEST": 40, "TURNS": 1},
+    combines: {"QUICK_EXPONENTS": (3, 4)},
+    plots: {"EXPONENTS": range(2, 9), "ROWS": 1 << 12},
+    slicing_plots: {
+        "QUICK_ROWS": 1 << 12,
+        "QUICK_CHECKED": 1 << 10,
+        "PACE_SECONDS": 1e-3,
+        "QUICK_WINDOWS": (1, 4),
+        "SHARES": (0.0, 0.2, 0.4),
+        "DELAYS_S": (0.25, 1, 2),
+        "ENTRIES": {"Sum": (10, 20, 40), "Median": (10, 20, 40)},
+        "STATE_ROWS": (200, 400, 800),
+        "STATE_SLICES": (5, 10, 20),
+        "SLICES": 20,
+        "TUPLES": 400,
+    },
+    store_plots: {
+        "QUICK_SIZES": range(0, 9, 4),
+        "QUICK_SLIDES": 16,
+        "QUICK_WINDOW": 6,
+        "REPEATS": 1,
+        "QUICK_MEMORY_SIZES": range(12, 14),
+    },
+}
+SCALE = Scale(rows=1000, rank_rows=1000, patience=0.01, quick=True)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("name", MEASURED)
+def test_jobs_can_be_listed(name, quick):
+    jobs = MEASURED[name].jobs(Scale(rows=1000, rank_rows=1000, quick=quick))
+    assert len(jobs) >= 2
+    assert all(isinstance(label, str) and callable(job) for label, job in jobs)
+    assert len({label for label, _ in jobs}) == len(jobs)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "RESULTS", tmp_path_factory.mktemp("results"))
+        for module, constants in TINY.items():
+            for name, value in constants.items():
+                patch.setattr(module, name, value)
+        for module in DRAWN.values():
+            module.main(Console(quiet=True), SCALE)
+        objects.microseconds.cache_clear()
+        yield papers.build(SCALE)
+
+
+def test_every_claim_is_on_the_page_with_a_verdict(page):
+    html = page.read_text()
+    claims = [c for paper in PAPERS for section in paper.sections for c in section.claims]
+    assert all(f"<td>{escape(claim.says)}</td>" in html for claim in claims)
+    verdicts = html.count('<td class="agrees">') + html.count('<td class="differs">')
+    assert verdicts == len(claims)
+    assert html.count("Why: ") == html.count('<td class="differs">')
+    assert all(claim.why for claim in claims)
+
+
+def test_every_figure_is_on_the_page_and_nothing_is_fetched(page):
+    html = page.read_text()
+    sections = [section for paper in PAPERS for section in paper.sections]
+    for section in sections:
+        assert f"<h3>{escape(section.where)}: {escape(section.title)}</h3>" in html
+    assert html.count('src="data:image/png;base64,') == sum(bool(s.picture) for s in sections)
+    assert "://" not in html
+    assert measure.machine()["cpu"] in html
+
+
+def test_pictures_show_something(page):
+    drawn = {s.picture for paper in PAPERS for s in paper.sections if s.picture}
+    assert drawn <= {path.stem for path in page.parent.glob("*.png")}
+    for name in drawn:
+        pixels = plt.imread(page.parent / f"{name}.png")[..., :3]
+        inked = (pixels < 0.9).any(axis=-1)
+        assert 0.005 < inked.mean() < 0.5, name
+        # Coloured lines, and not axes alone.
+        assert ((pixels.max(axis=-1) - pixels.min(axis=-1)) > 0.3).mean() > 0.0005, name
+
+
+def test_a_page_without_results_says_what_to_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match="run python -m benchmarks break_even"):
+        papers.build(SCALE)
+
+
+def found(**lines):
+    return r.Found(
+        [{"who": who, "x": x, "y": y} for who, ys in lines.items() for x, y in ys.items()]
+    )
+
+
+A, B = {1: 10.0, 100: 40.0}, {1: 5.0, 100: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("read", "agrees", "ours"),
+    [
+        (r.times("a", "b", 2), True, "a is 2 times b or more; the least is at 1"),
+        (r.times("a", "b", 3), False, "a is 2 times b or more; the least is at 1"),
+        (r.times("a", "b", 20, at=r.LAST), True, "a is 20 times b at 100"),
+        (r.times("a", "b", 3, at=r.FIRST, place="first"), False, "a is 2 times b first"),
+        (r.left("b", 0.5), False, "b at 100 is 0.4 of what it is at 1"),
+        (r.left("b", most=0.5), True, "b at 100 is 0.4 of what it is at 1"),
+        (r.level("a", 4), True, "a lies between 10 and 40, a factor of 4"),
+        (r.level("a", 3), False, "a lies between 10 and 40, a factor of 4"),
+        (r.power("a", 0.2, 0.4), True, "a grows as x to the power of 0.30"),
+        (r.power("a", 0.8, 1.2), False, "a grows as x to the power of 0.30"),
+        (r.at_most("a", 40, "s"), True, "a has 40 s at 100"),
+        (r.at_most("a", 5, "s", at=1), False, "a has 10 s at 1"),
+        (r.every(r.level("a", 4), r.level("b", 2)), False, None),
+    ],
+)
+def test_readings_follow_the_points(read, agrees, ours):
+    told = read(found(a=A, b=B))
+    assert told.agrees is agrees
+    assert ours is None or told.ours == ours
+
+
+@pytest.mark.parametrize(("worst", "agrees"), [(6, True), (7, False)])
+def test_a_count_above_its_bound_differs(worst, agrees):
+    counts = {combines.MEAN: 3.9, combines.WORST: worst}
+    points = [{"who": "DabaLite", "panel": p, "x": 64, "y": y} for p, y in counts.items()]
+    assert cards.counted("DabaLite")(r.Found(points)).agrees is agrees
