@@ -1,14 +1,11 @@
 """The house: names that are promised, imports that stay light, documents that tell the truth."""
 
-import io
 import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
 import muntin as mt
-from muntin import demo
 
 PROMISED_AGGREGATES = """
 Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax First Last Collect
@@ -23,14 +20,6 @@ PROMISED_OTHERS = (
     "Aggregate Product SnapshotError ALGORITHMS testing Policy PolicyWindow policies".split()
 )
 HEAVY = "numpy numba pandas polars pyarrow pyspark datasketches matplotlib rich".split()
-
-
-def test_the_demo_shows_a_window_and_what_it_costs():
-    console = Console(file=io.StringIO(), width=100)
-    demo.main(console)
-    output = console.file.getvalue()
-    assert "the largest is 7, 2 times" in output
-    assert "DabaLite" in output
 
 
 def test_promised_names_are_there():

@@ -37,24 +37,22 @@ class Combines:
         return self._combine(a, b)
 
 
-def main(console: Console) -> None:
+def show_slide(console: Console) -> None:
     """Show the window slide, then what sliding costs each algorithm."""
-    console.rule("[bold]muntin[/]: a window slides")
     console.print(
         f"The last {WINDOW} readings of a stream, and how often the largest occurs among them.\n"
         "DABA Lite holds one partial per reading and never combines more than six times per slide:\n"
     )
     _slide(console)
-    console.rule("[bold]what a slide costs[/]")
+    console.print("What a slide costs:")
     console.print(_costs(console))
-    console.print("Next: the README shows your own aggregate in five lines.")
 
 
 def _slide(console: Console) -> None:
     combines = Combines(MaxCount())
     window = DabaLite(combines.aggregate)
     worst = 0
-    pause = 0.4 if console.is_terminal else 0.0
+    pause = 0.25 if console.is_terminal else 0.0
     with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
         for i, reading in enumerate(READINGS):
             before = combines.n
