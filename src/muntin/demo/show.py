@@ -109,7 +109,7 @@ class Stage:
     def beside(self, results: Results, ours: Run) -> tuple[Run, int]:
         """Run Spark's own window on the same stream, compare, and say what both took."""
         _step(self.console, 4, "Spark's own window beside it")
-        self.console.print("The same files, and of the windows the one that Spark has too:\n")
+        self.console.print("The same files, and one of the three windows, which Spark has too:\n")
         self.console.print(_code(native.SQL, "sql"))
         with self.console.status("Spark's own window"):
             table, theirs = native.on_stream(self.spark, self.files, self.query, self.work)
