@@ -8,7 +8,7 @@ BROWSER := $(VENV)/.browser
 .PHONY: test demo lint bench tables docs clean
 
 test: lint $(BROWSER)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 demo: $(READY)
 	$(BIN)/muntin demo
