@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target, seconds_of
 from benchmarks.spark_limit import MARGIN, native_within
-from benchmarks.spark_streaming import (
+from benchmarks.spark_runs import (
     CODEGEN,
     KEYS,
     SCHEMA,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 
-from benchmarks.spark_streaming import session
+from benchmarks.spark_runs import session, wait_idle
 
 CANCELLED = "SPARK_JOB_CANCELLED"
 MARGIN = 1.2
@@ -67,10 +67,3 @@ def seconds_within(limit: float, call: Callable[[], None]) -> float | None:
         ended.set()
         watch.join()
         wait_idle()
-
-
-def wait_idle() -> None:
-    """Wait for the tasks of jobs that were cancelled."""
-    tracker = session().sparkContext._jsc.sc().statusTracker()
-    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
-        time.sleep(0.1)

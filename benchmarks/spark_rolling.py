@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target, check_same, seconds_of
 from benchmarks.spark_limit import MARGIN, native_within
-from benchmarks.spark_streaming import SCHEMA, Source, session, settings, written
+from benchmarks.spark_runs import SCHEMA, Source, session, settings, written
 
 ROWS, QUICK_ROWS, KEYS = 2_000_000, 400_000, 100
 HOUR = 3_600_000_000
