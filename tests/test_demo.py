@@ -184,7 +184,7 @@ def test_the_table_is_live_on_a_terminal():
             board.show(pa.Table.from_pylist(rows), number)
     output = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", console.file.getvalue())
     assert "~ update  last hour JFK" in output
-    assert "3 flights, median 5 min -> 3, 65 min" in output
+    assert "median 5 -> 65 min, 3 -> 3 flights" in output
     assert "x retract rush" in output
     assert "0 results, 1 update, 1 retraction" in output
     assert [row["median"] for row in results.latest()] == [65.0]

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -17,8 +18,8 @@ SHOWN = 6
 MARKS = {"result": "+", "update": "~", "retract": "x"}
 STYLES = {"result": "green", "update": "yellow", "retract": "red"}
 LEGEND = (
-    "[green]+ a window is complete[/]   [yellow]~ late flights changed one[/]   "
-    "[red]x one is no more: a longer one takes its place[/]"
+    "[green]+ a window is complete[/]  [yellow]~ late flights changed one[/]  "
+    "[red]x a longer one replaces it[/]"
 )
 FIRST = "The first micro-batch starts Python workers and compiles, once per machine ..."
 
@@ -61,8 +62,8 @@ class Board:
         marked = {identity(change.row): change.kind for change in changes}
         self._table = results_table(self._results.latest(), marked)
         if self._live:
-            lines = map(line, self._corrections)
-            self._live.update(Group(Text(head, style="bold"), self._table, *lines))
+            corrected = map(line, self._corrections)
+            self._live.update(Group(Text(head, style="bold"), self._table, Text(), *corrected))
         else:
             self._console.print(head)
             for change in corrections[:2]:
@@ -71,15 +72,15 @@ class Board:
     def _when(self, number: int) -> str:
         if number >= len(self._full):
             return "after the last file"
-        return f"{number + 1} of {len(self._full)}, until {self._full[number]:%-d %b %H:%M}"
+        return f"micro-batch {number + 1} of {len(self._full)}, until {self._full[number]:%-d %b %H:%M}"
 
 
 def results_table(rows: Sequence[Row], marked: Mapping[Identity, str]) -> Table:
     """Return results as a table in which those of the last micro-batch are marked."""
-    table = Table("", "window", "airport", "from and to")
-    for name in ("flights", "median", "worst"):
-        table.add_column(name, justify="right")
-    table.add_column("most flights", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for name in ("", "window", "at", "from and to", "flights", "median", "worst", "most flights"):
+        numbers = name in ("flights", "median", "worst")
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     for row, after in zip_longest(rows, rows[1:]):
         kind = marked.get(identity(row), "")
         last = after is None or after["window"] != row["window"]
@@ -104,20 +105,19 @@ def span(row: Row) -> str:
     """Return from when to when a window is; the last n rows have no time at which they start."""
     end = moment(row["end"])
     if row["window"] == "last 100":
-        return f"{end:%-d %b}       to {end:%H:%M}"
-    return f"{moment(row['start']):%-d %b %H:%M} to {end:%H:%M}"
+        return f"until {end:%-d %b %H:%M}"
+    return f"{moment(row['start']):%-d %b %H:%M}-{end:%H:%M}"
 
 
 def line(change: Change) -> Text:
     """Return an update or a retraction as one line."""
     row, before = change.row, change.before
-    text = (
-        f"{MARKS[change.kind]} {change.kind:<8}{row['window']:<10}{row['airport']}  {span(row)}  "
-    )
-    if before is not None:
-        text += f"{before['flights']} flights, median {before['median']:g} min"
-        if change.kind == "update":
-            text += f" -> {row['flights']}, {row['median']:g} min"
+    text = f"{MARKS[change.kind]} {change.kind:<8}{row['window']:<10}{row['airport']} {span(row)} "
+    if before is not None and change.kind == "update":
+        text += f"median {before['median']:g} -> {row['median']:g} min"
+        text += f", {before['flights']} -> {row['flights']} flights"
+    elif before is not None:
+        text += f"median {before['median']:g} min, {before['flights']} flights"
     return Text(text, style=STYLES[change.kind], no_wrap=True, overflow="ellipsis")
 
 
