@@ -4,7 +4,7 @@ import muntin as mt
 
 
 def delays() -> mt.Query:
-    """Return the query that runs on the stream; the report prints it as it is here."""
+    """Return what is asked of each airport: delays in minutes, and who has most flights."""
     return mt.Query(
         time="scheduled",
         keys=("airport",),
