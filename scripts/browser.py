@@ -21,6 +21,7 @@ def bring() -> None:
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     allowed = not as_root or (shutil.which("sudo") and _succeeds([*as_root, "true"]))
     if shutil.which("apt-get") and allowed:
+        print("installing Chromium, for the tests of the live page")
         apt = [*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
         _succeeds([*apt, "update"])
         _succeeds([*apt, "install", "-y", "chromium"])

@@ -113,7 +113,7 @@ def test_charts_move_and_figures_change_as_windows_come(page, board):
         assert "12kB" in figures
         board.take(hours(500_004, [70, 85]))
         board.progress(progress(2, 900, 4))
-        until(page, "#figures", "1.8Krows/s")
+        until(page, "#figures", "1,800rows/s")
         after = paths(page)
         figures = page.text_content("#figures")
         assert "7rows" in figures
@@ -123,7 +123,7 @@ def test_charts_move_and_figures_change_as_windows_come(page, board):
     for old, new in zip(before, after, strict=True):
         assert new[-1][0] == old[-1][0]  # the newest window is at the right edge,
         assert new[3][0] < old[3][0]  # and what was there has moved to the left
-    tv, other = after
+    other, tv = after  # in the order of their names
     assert all(above[1] < below[1] for below, above in zip(tv, other, strict=True))
     until(page, "#status", "not live")
 

@@ -58,7 +58,7 @@ def _chart(
     axis = x_axis(query, name, history.bounds, stretch.hi)
     chart = {
         "window": name,
-        "description": describe(query.windows[name], axis),
+        "description": describe(query.windows[name], axis) if name in history.latest else "",
         "x": axis | {"lo": stretch.lo, "hi": stretch.hi, "columns": stretch.columns},
         "aggregate": aggregate,
         "label": y_label(query.aggregates[aggregate]) if aggregate else None,

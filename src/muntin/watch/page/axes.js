@@ -22,8 +22,12 @@ export function readable(value) {
   return size >= 1e5 ? whole.format(value) : exact.format(value);
 }
 
-/** Return a number in few characters. */
-export function short(value) {
+/** Return a number with no more digits than a glance takes in. */
+export function rough(value) {
+  return Math.abs(value) >= 100 ? whole.format(value) : readable(Number(value.toPrecision(3)));
+}
+
+function short(value) {
   const size = Math.abs(value);
   return size >= 1e15 || (size < 1e-3 && size > 0) ? value.toExponential(1) : compact.format(value);
 }

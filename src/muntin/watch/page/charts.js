@@ -79,8 +79,14 @@ export class Chart {
     this.svg.replaceChildren();
     this.svg.setAttribute("aria-label", `${data.aggregate} of ${data.window}`);
     if (data.lines.some((line) => line.columns.length)) this.plot();
-    else this.say(data.aggregate || !data.undrawn.length ? "no window of these keys yet" : "nothing to draw");
+    else this.say(this.why(data));
     this.read();
+  }
+
+  /** Say why there is no line. */
+  why({ aggregate, undrawn }) {
+    if (aggregate) return "these keys have no windows here";
+    return undrawn.length ? "none of the aggregates is a number" : "no window is complete yet";
   }
 
   choices({ choices, aggregate }) {
@@ -103,7 +109,7 @@ export class Chart {
     const { width, height } = this.svg.getBoundingClientRect();
     const seen = lines.flatMap((line) => line.values);
     const bounds = seen.reduce(([lo, hi], v) => [Math.min(lo, v), Math.max(hi, v)], [Infinity, -Infinity]);
-    const values = valueAxis(...bounds, 5);
+    const values = valueAxis(...bounds, 6);
     const widest = Math.max(...values.ticks.map(([, text]) => text.length));
     const left = Math.ceil(widest * CHARACTER) + 12;
     const floor = height - BOTTOM;

@@ -1,24 +1,24 @@
 // The figures of the stream: throughput, lateness, state and windows, each with its last batches.
 
-import { bytes, readable, short } from "./axes.js";
+import { bytes, readable, rough } from "./axes.js";
 import { element, svg } from "./charts.js";
 
-const WIDTH = 120; // as many batches as the board remembers
 const HEIGHT = 40;
 
 /** Draw a card for each figure that is known. */
 export function drawFigures(place, { totals, now, drawn }) {
   const cards = [];
   if ("rows_per_second" in now) {
-    const seconds = "seconds" in now ? ` in ${readable(now.seconds)} s` : "";
-    const note = "rows" in now ? `${readable(now.rows)} rows${seconds} in the last batch` : "";
-    const rate = [short(now.rows_per_second), "rows/s"];
-    cards.push(card("Throughput", rate, note, [drawn.rows_per_second], (v) => `${short(v)} rows/s`));
+    const seconds = "seconds" in now ? ` in ${rough(now.seconds)} s` : "";
+    const note = "rows" in now ? `last batch: ${readable(now.rows)} rows${seconds}` : "";
+    const rate = [rough(now.rows_per_second), "rows/s"];
+    cards.push(card("Throughput", rate, note, [drawn.rows_per_second], (v) => `${rough(v)} rows/s`));
   }
   if ("late" in totals) {
-    const note = element("span", "second", `${readable(totals.dropped ?? 0)} dropped`);
-    const lines = [drawn.late, drawn.dropped ?? []];
-    cards.push(card("Late rows", [readable(totals.late), "rows"], note, lines, (v) => `${short(v)} rows`));
+    const { late, dropped = 0 } = totals;
+    const note = element("span", dropped ? "second" : "", `${readable(dropped)} dropped`);
+    const lines = dropped ? [drawn.late, drawn.dropped] : [drawn.late];
+    cards.push(card("Late rows", [readable(late), "rows"], note, lines, (v) => `${readable(v)} rows`));
   }
   if ("state_bytes" in now) {
     const notes = [
@@ -32,7 +32,7 @@ export function drawFigures(place, { totals, now, drawn }) {
     const { result = 0, update = 0, retract = 0 } = totals;
     const note = `${readable(update)} corrected, ${readable(retract)} withdrawn`;
     const lines = [drawn.windows];
-    cards.push(card("Windows", [readable(result), "reported"], note, lines, (v) => `${short(v)} results`));
+    cards.push(card("Windows", [readable(result), "reported"], note, lines, (v) => `${readable(v)} results`));
   }
   place.replaceChildren(...cards);
 }
@@ -51,14 +51,15 @@ function card(title, [value, unit], note, lines, format) {
   return made;
 }
 
-/** Draw values that come in from the right. */
+/** Draw the values of batches, the last at the right edge. */
 function sparkline(lines, peak) {
-  const frame = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" });
+  const width = Math.max(...lines.map((values) => values.length - 1), 1);
+  const frame = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none" });
   frame.setAttribute("aria-hidden", "true");
   lines.forEach((values, i) => {
-    const from = WIDTH - values.length;
+    const from = width - values.length + 1;
     const points = values.map((v, k) => `${from + k},${HEIGHT - 1 - (v / (peak || 1)) * (HEIGHT - 3)}`);
-    if (points.length) frame.append(svg("path", { d: `M${points.join("L")}`, class: i ? "second" : "first" }));
+    frame.append(svg("path", { d: `M${points.join("L")}`, class: i ? "second" : "first" }));
   });
   return frame;
 }

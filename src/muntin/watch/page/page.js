@@ -4,6 +4,7 @@ import { Chart, MARGINS, element } from "./charts.js";
 import { drawFigures } from "./figures.js";
 
 const SLOTS = 8; // as many colours as there are
+const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 const byId = (id) => document.getElementById(id);
 const charts = new Map();
 const slots = new Map();
@@ -38,7 +39,9 @@ function about({ title, keys, plan }) {
 
 function draw(news) {
   drawing = news;
-  const { keys, shown, figures } = news;
+  const { figures } = news;
+  const keys = news.keys.sort((a, b) => inOrder(a.name, b.name));
+  const shown = keys.map(({ id }) => id).filter((id) => news.shown.includes(id));
   const known = Object.keys(figures.drawn).length > 0;
   if (known) status("live", `live, ${new Date().toLocaleTimeString("en-GB")}`);
   drawFigures(byId("figures"), figures);
@@ -46,6 +49,7 @@ function draw(news) {
   colour(shown);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   for (const data of news.charts) {
+    data.lines.sort((a, b) => shown.indexOf(a.key) - shown.indexOf(b.key));
     if (!charts.has(data.window)) add(data.window);
     charts.get(data.window).draw(data, slots, names);
   }
