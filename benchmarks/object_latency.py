@@ -124,7 +124,7 @@ def instances(scale: Scale) -> Points:
 PICTURES = (
     Picture(
         "Figure 9", "VLDB Journal 2021", "object_latency", f"Latency, n = {N:,}, interpreted",
-        distribution, {name: f"share of rounds that take as long or longer: {name}" for name in SHOWN},
+        distribution, {name: f"rounds that take as long or longer: {name}" for name in SHOWN},
         "microseconds of evict + insert + query", kind="steps", columns=3,
     ),
     Picture(

@@ -109,7 +109,6 @@ PAPER = Paper(
                 Claim(
                     "The costlier the aggregate, the sooner it pays off: StdDev before Sum.",
                     costlier_sooner,
-                    "Both sizes are near the step of ten values, and so near to noise.",
                 ),
                 Claim(
                     "Never for Count.",
@@ -145,7 +144,6 @@ PAPER = Paper(
                     "B-Int (Arasu and Widom) has the same complexity and costs 1.06 to 1.39 times "
                     "as much.",
                     times("BInt", "FlatFat", 1.0, panel="Max"),
-                    "The two are within noise of each other.",
                 ),
             ),
             picture="objects_trees",

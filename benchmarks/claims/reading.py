@@ -14,6 +14,7 @@ from benchmarks.drawing import Point
 
 TIE = 1.4
 """Times that differ by less are the same, on a machine that others use too."""
+UNEXPLAINED = "We know of no reason: the machine may have been busy. Measure again, in full."
 FIRST, LAST, LEAST = "first", "last", "least"
 
 
@@ -48,7 +49,7 @@ class Claim:
 
     says: str
     read: Read
-    why: str = ""
+    why: str = UNEXPLAINED
 
 
 @dataclass(frozen=True)
