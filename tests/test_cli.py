@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -164,11 +163,8 @@ def test_lists_and_structs_are_json_in_flat_files_and_tables(job, spark, tmp_pat
     assert {json.loads(row["curve"])["max"] for row in rows} == {95.0, 70.0}
     assert [80.0, 95.0] in [json.loads(row["all"]) for row in rows]
     url = f"jdbc:derby:{tmp_path / 'derby'};create=true"
-    jdbc = f'format = "jdbc"\nurl = "{url}"\ntable = "plugs"'
-    stream = (
-        f'{jdbc}\ncheckpoint = "state"\noptions.driver = "org.apache.derby.jdbc.EmbeddedDriver"'
-    )
-    assert main(["run", job(source=STREAM, aggregates=nested, sink=stream), "--once"]) == 0
+    jdbc = f'format = "jdbc"\nurl = "{url}"\ntable = "plugs"\noptions.batchsize = 1'
+    assert main(["run", job(aggregates=nested, sink=jdbc)]) == 0
     table = spark.read.format("jdbc").options(url=url, dbtable="plugs").load().collect()
     assert [80.0, 95.0] in [json.loads(row["all"]) for row in table]
 
@@ -213,7 +209,7 @@ def test_the_console_shows_micro_batches_and_no_more_than_fits(job, tmp_path, ca
 
 def test_a_live_page_shows_a_stream_until_it_is_interrupted(job, tmp_path, capfd, monkeypatch):
     add(tmp_path, LATER)
-    told, taken, progress = [], [], []
+    told, taken, progress, over = [], [], [], threading.Event()
 
     class Watched(watch.Board):
         def take(self, table):
@@ -228,10 +224,11 @@ def test_a_live_page_shows_a_stream_until_it_is_interrupted(job, tmp_path, capfd
 
     def look():
         """Wait until all is done, read the page, and interrupt."""
+        while "stays until Ctrl-C" not in "".join(told):
+            told.append(capfd.readouterr().err)
+            if over.wait(0.1):
+                return
         try:
-            while "stays until Ctrl-C" not in "".join(told):
-                told.append(capfd.readouterr().err)
-                time.sleep(0.1)
             url = re.search(r"http://\S+", "".join(told))[0]
             told.append(urllib.request.urlopen(url, timeout=10).read().decode())
         finally:
@@ -240,6 +237,7 @@ def test_a_live_page_shows_a_stream_until_it_is_interrupted(job, tmp_path, capfd
     looking = threading.Thread(target=look)
     looking.start()
     code = main(["watch", job(source=STREAM, sink='format = "console"'), "--once"])
+    over.set()
     looking.join()
     assert code == 0
     assert "<html" in told[-1]
@@ -262,7 +260,10 @@ second = 'Tumbling("1 s")'
 rows = 'Count()'
 [sink]
 format = "console"
+[spark]
+master = "local[1]"
 """
+PATIENCE_S = 300
 
 
 def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
@@ -280,7 +281,7 @@ def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
         if "result" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert re.fullmatch(r"\d+ micro-batch\S*, [\d,]+ rows .*, 0 late, 0 dropped\n", told), told
 

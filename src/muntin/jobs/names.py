@@ -41,8 +41,8 @@ POLICIES: Catalogue = {
 def window(text: Any) -> Window:
     """Return the window that a text describes.
 
-    >>> window('Sliding("1 hour", every="1 minute")')
-    <Sliding 3600000000 every 60000000>
+    >>> window('Sliding(100, every=10, measure="count")')
+    <Sliding 100 rows every 10 rows>
     """
     made: Window = _made(text, "window", WINDOWS, 'Sliding("1 hour", every="1 minute")')
     return made
