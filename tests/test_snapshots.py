@@ -237,7 +237,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_values_keep_their_type(value):
     restored = unseal(seal([value]))[0]
     assert restored == value

@@ -329,10 +329,6 @@ def test_axes_are_times_where_ends_are():
     assert [one["label"].partition(", ")[2] for one in axis] == [
         *("", "t", "", "at", "km", "number of rows")
     ]
-    hour = mixed.windows["hour"]
-    assert axes.describe(hour, axis[2]) == "Sliding 1 h every 1 min"
-    assert axes.describe(hour, axis[3]) == hour.describe()
-    assert axes.describe(mt.LastN(1000, "90 s"), axis[0]) == "LastN 1000 rows every 90 s"
 
 
 def test_times_are_the_same_moments_in_any_zone():

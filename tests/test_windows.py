@@ -248,3 +248,10 @@ def test_a_window_of_ones_own_must_say_where_it_starts_and_ends(kind):
 
     with pytest.raises(TypeError, match="abstract"):
         Vague()
+
+
+def test_durations_show_themselves_as_they_are_written():
+    assert Sliding("60 min", dt.timedelta(seconds=90)).describe() == "Sliding 1 h every 90 s"
+    assert Sliding(HOUR, 90).describe() == "Sliding 3600000000 every 90"
+    assert Session("0.5 s").describe() == "Session with a gap of 500 ms"
+    assert LastN(1000, np.timedelta64(2, "W")).describe() == "LastN 1000 rows every 2 w"

@@ -1,14 +1,12 @@
 """What the axes of a chart are: time of day or a number, and what it is called."""
 
-import re
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
 from muntin.query import Query, columns_of
-from muntin.windows import LastN, Window
-from muntin.windows.durations import MICROSECONDS
+from muntin.windows import LastN
 
 PLAIN_TIMES = range(10**14, 10**16)
 """Microseconds since 1970 from 1973 to 2286, if whole numbers may be times or numbers of rows."""
@@ -35,27 +33,3 @@ def y_label(aggregate: Aggregate) -> str:
     """Return what an aggregate is of, such as max(watts); that of Count is the unit of its results."""
     columns = columns_of(aggregate)
     return f"{aggregate.name}({', '.join(columns)})" if columns else "rows"
-
-
-def describe(window: Window, axis: dict[str, Any]) -> str:
-    """Say what a window is, with durations as people write them if its axis is one of times."""
-    if axis["kind"] != "time":
-        return window.describe()
-    lengths = {getattr(window, part, None) for part in ("size", "every", "gap")}
-
-    def written(number: re.Match[str]) -> str:
-        return duration(int(number[0])) if int(number[0]) in lengths else number[0]
-
-    return re.sub(r"\d+", written, window.describe())
-
-
-def duration(length: int) -> str:
-    """Return microseconds in the largest unit of which there is a whole number.
-
-    >>> duration(3_600_000_000), duration(90_000_000)
-    ('1 h', '90 s')
-    """
-    unit, size = next(
-        (unit, size) for unit, size in reversed(MICROSECONDS.items()) if length % size == 0
-    )
-    return f"{length // size} {unit}"

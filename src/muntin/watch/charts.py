@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.watch.axes import describe, x_axis, y_label
+from muntin.watch.axes import x_axis, y_label
 from muntin.watch.history import History
 from muntin.watch.lines import Line, Stretch, points, steps
 from muntin.watch.series import Reports
@@ -58,7 +58,7 @@ def _chart(
     axis = x_axis(query, name, history.bounds, stretch.hi)
     chart = {
         "window": name,
-        "description": describe(query.windows[name], axis) if name in history.latest else "",
+        "description": query.windows[name].describe(),
         "x": axis | {"lo": stretch.lo, "hi": stretch.hi, "columns": stretch.columns},
         "aggregate": aggregate,
         "label": y_label(query.aggregates[aggregate]) if aggregate else None,

@@ -27,6 +27,19 @@ UNIT_OF = {word: unit for unit, words in SPELLINGS.items() for word in words.spl
 TERM = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*([a-zµ]+)\s*")
 
 
+class Duration(int):
+    """Whole microseconds that show themselves in the largest unit of which they are a whole number.
+
+    >>> print(Duration(3_600_000_000), Duration(90_000_000), Duration(0))
+    1 h 90 s 0 s
+    """
+
+    def __str__(self) -> str:
+        units = reversed(MICROSECONDS.items())
+        unit, size = next((u, size) for u, size in units if self % size == 0) if self else ("s", 1)
+        return f"{self // size} {unit}"
+
+
 def microseconds(duration: Any) -> int:
     """Return a duration in whole microseconds.
 
@@ -39,7 +52,7 @@ def microseconds(duration: Any) -> int:
     if isinstance(duration, bool):
         raise TypeError(f"a duration is needed, such as '1 hour', got {duration!r}")
     if isinstance(duration, dt.timedelta):
-        return duration // dt.timedelta(microseconds=1)
+        return Duration(duration // dt.timedelta(microseconds=1))
     if isinstance(duration, str):
         return _parsed(duration)
     if type(duration).__module__ == "numpy" and hasattr(duration, "astype"):
@@ -76,12 +89,12 @@ def _parsed(text: str) -> int:
         raise ValueError("an empty text is not a duration; write it like '1 hour'")
     if total.denominator != 1:
         raise ValueError(f"{text!r} is not a whole number of microseconds")
-    return int(total)
+    return Duration(total)
 
 
 def _from_numpy(duration: Any) -> int:
     if duration.dtype.kind in "iu":
         return int(duration)
     if duration.dtype.kind == "m":
-        return int(duration.astype("timedelta64[us]").astype("int64"))
+        return Duration(duration.astype("timedelta64[us]").astype("int64"))
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")

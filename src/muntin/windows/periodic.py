@@ -53,7 +53,7 @@ class Tumbling(Periodic):
     >>> list(Tumbling(10).closed(0, 30))
     [(0, 10), (10, 20), (20, 30)]
     >>> Tumbling("1 hour"), Tumbling(100, measure="count")
-    (<Tumbling 3600000000>, <Tumbling 100 rows>)
+    (<Tumbling 1 h>, <Tumbling 100 rows>)
     """
 
     def __init__(self, size: Any, *, measure: str = "time", origin: Any = 0) -> None:
