@@ -117,7 +117,7 @@ def line(change: Change) -> Text:
         text += f"median {before['median']:g} -> {row['median']:g} min"
         text += f", {before['flights']} -> {row['flights']} flights"
     elif before is not None:
-        text += f"median {before['median']:g} min, {before['flights']} flights"
+        text += f"median {before['median']:g} min, {_number(before['flights'], 'flight')}"
     return Text(text, style=STYLES[change.kind], no_wrap=True, overflow="ellipsis")
 
 
@@ -135,4 +135,8 @@ def largest(changes: Sequence[Change]) -> list[Change]:
 def _counted(changes: Sequence[Change]) -> str:
     counts = Counter(change.kind for change in changes)
     words = zip(KINDS, ("result", "update", "retraction"), strict=True)
-    return ", ".join(f"{counts[kind]} {word}{'s' * (counts[kind] != 1)}" for kind, word in words)
+    return ", ".join(_number(counts[kind], word) for kind, word in words)
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

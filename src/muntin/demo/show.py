@@ -24,7 +24,7 @@ from muntin.demo.sliding import show_slide
 from muntin.demo.stream import Run
 
 DAYS = ("2013-03-08", "2013-03-09")
-MONTHS = ("2013-01-01", "2013-06-30")
+MONTHS = ("2013-01-01", "2013-03-31")
 STEPS = 6
 
 Days = tuple[str, str]
