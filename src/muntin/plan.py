@@ -180,7 +180,7 @@ def _slices(query: Query, kind: str, lane: str) -> str:
 
 def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> str:
     """Say how much is held of a key."""
-    late = f" and {query.allowed} of lateness" if query.allowed else ""
+    late = f" and {query.lateness} of lateness" if query.allowed else ""
     if lane == SESSION:
         return f"the sessions of the last two gaps{late}"
     if lane == CONTEXT:

@@ -207,7 +207,7 @@ def identity(query: Query) -> dict[str, Any]:
         "keys": list(query.keys),
         "windows": {name: window.describe() for name, window in query.windows.items()},
         "aggregates": {n: [a.name, list(columns_of(a))] for n, a in query.aggregates.items()},
-        "lateness": int(query.allowed),
+        "lateness": query.allowed,
         "ordered": query.ordered,
         "emit": query.emit,
     }

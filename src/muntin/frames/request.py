@@ -235,7 +235,7 @@ def _tick_type(stamps: Column) -> str:
 
 def scaled(duration: Any, stamps: Column) -> int:
     """Return a duration in the unit of the times (microseconds for coarse ones)."""
-    us = int(microseconds(duration))
+    us = microseconds(duration)
     return us * 1000 if _unit(stamps.dtype) == "ns" else us
 
 

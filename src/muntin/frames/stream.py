@@ -47,7 +47,7 @@ class Rolling:
         if algorithm not in STEPS:
             raise ValueError(f"algorithm must be one of {', '.join(STEPS)}, got {algorithm!r}")
         self._timed = is_duration(size)
-        self._size = int(microseconds(size))
+        self._size = microseconds(size)
         if self._size <= 0:
             raise ValueError(f"a window's size must be positive, got {size!r}")
         self._least = min_periods if min_periods is not None else (1 if self._timed else self._size)

@@ -52,7 +52,7 @@ def microseconds(duration: Any) -> int:
     if isinstance(duration, bool):
         raise TypeError(f"a duration is needed, such as '1 hour', got {duration!r}")
     if isinstance(duration, dt.timedelta):
-        return Duration(duration // dt.timedelta(microseconds=1))
+        return duration // dt.timedelta(microseconds=1)
     if isinstance(duration, str):
         return _parsed(duration)
     if type(duration).__module__ == "numpy" and hasattr(duration, "astype"):
@@ -60,6 +60,16 @@ def microseconds(duration: Any) -> int:
     if isinstance(duration, int):
         return duration
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
+
+
+def length_of(duration: Any) -> int:
+    """Return microseconds that show themselves as a duration, if they were given as one.
+
+    >>> print(length_of("60 min"), length_of(60))
+    1 h 60
+    """
+    length = microseconds(duration)
+    return Duration(length) if is_duration(duration) else length
 
 
 def is_duration(size: Any) -> bool:
@@ -89,12 +99,12 @@ def _parsed(text: str) -> int:
         raise ValueError("an empty text is not a duration; write it like '1 hour'")
     if total.denominator != 1:
         raise ValueError(f"{text!r} is not a whole number of microseconds")
-    return Duration(total)
+    return int(total)
 
 
 def _from_numpy(duration: Any) -> int:
     if duration.dtype.kind in "iu":
         return int(duration)
     if duration.dtype.kind == "m":
-        return Duration(duration.astype("timedelta64[us]").astype("int64"))
+        return int(duration.astype("timedelta64[us]").astype("int64"))
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from muntin.windows.durations import is_duration, microseconds
+from muntin.windows.durations import is_duration, length_of
 from muntin.windows.window import ContextFreeWindow
 
 MEASURES = ("time", "count")
@@ -134,7 +134,7 @@ def _check_measure(measure: str) -> None:
 
 def _length(name: str, value: Any, measure: str) -> int:
     """Return a size or step: a duration for time, else a whole number."""
-    length = microseconds(value) if measure == "time" else _whole(name, value, measure)
+    length = length_of(value) if measure == "time" else _whole(name, value, measure)
     if length <= 0:
         raise ValueError(f"a window's {name} must be above zero, got {value!r}")
     if length > LONGEST:
