@@ -12,12 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import latency
-from benchmarks.drawing import STYLE, Picture, Points, make, point, tail, written
+from benchmarks.drawing import Picture, Points, make, point, tail
 from benchmarks.measure import Scale, best_times, check_same
 from benchmarks.peers import COMPARISONS, Comparison, Data
 from benchmarks.rolling import normal
-
-__all__ = ["STYLE", "main", "written"]
 
 DRAWN = ("max", "std")
 EXPONENTS = range(2, 18)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import (
     break_even,
     combines,
+    drawing,
     measure,
     object_latency,
     objects,
@@ -22,6 +23,7 @@ from benchmarks.measure import Scale
 from rich.console import Console
 
 TINY = {
+    drawing: {"DOTS_PER_INCH": 50},
     objects: {"QUICK_EXPONENTS": (2, 4), "QUICK_ROUNDS": 16, "SIZES": (4, 16), "DISTINCT": 8},
     object_latency: {"N": 1 << 8, "QUICK_RUNS": 1, "QUICK_PASSES": 1},
     break_even: {"QUICK_SECONDS": 1e-5, "LARGEST": 40, "TURNS": 1},
@@ -46,6 +48,8 @@ TINY = {
         "QUICK_WINDOW": 6,
         "REPEATS": 1,
         "QUICK_MEMORY_SIZES": range(12, 14),
+        "QUICK_HELD": 64,
+        "QUICK_DIMENSIONS": (1, 2, 4),
     },
 }
 SCALE = Scale(rows=1000, rank_rows=1000, patience=0.01, quick=True)
