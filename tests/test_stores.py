@@ -28,23 +28,6 @@ from tests import catalogue
 from tests.oracle import Oracle
 from tests.test_algorithms import agree
 
-KINDS = ("memory", "rocks", "redis")
-
-
-@pytest.fixture(params=KINDS)
-def opener(request, tmp_path):
-    """Return a function that opens the same store again and again, after it was closed."""
-    if request.param == "memory":
-        store = MemoryStore()
-        yield lambda: store
-    elif request.param == "rocks":
-        yield lambda: RocksStore(tmp_path / "rocks")
-    else:
-        server = request.getfixturevalue("redis_server")
-        yield lambda: RedisStore(server.url)
-        with RedisStore(server.url) as store:
-            store._client.flushall()
-
 
 @pytest.fixture
 def store(opener):

@@ -55,6 +55,11 @@ class MonoidTree(Aggregator):
             self.bulk_evict(n)
         return n
 
+    def slide(self, value: Any, holds: Callable[[Partial, Partial], Any]) -> None:
+        """Insert a value, then evict what `evict_while` finds."""
+        self.insert(value)
+        self.evict_while(holds)
+
 
 def longest_run(levels: Sequence[Level], combine: Combine, holds: Callable[[Partial], Any]) -> int:
     """Count the leaves of the longest run, from the oldest on, whose aggregate a condition holds for.

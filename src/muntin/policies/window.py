@@ -30,6 +30,7 @@ class PolicyWindow:
     which it holds is evicted: the whole window, if it holds for that. If the policy raises, the value
     is in and nothing was evicted; it is asked again after the next insertion.
     With a store, the window of this id is opened there, as it was left, and memory holds O(log n) of it.
+    If the store fails, the value is not in: insert it again.
     Runtime: an insertion amortised O(1) combines with Amta, worst O(log n) whatever leaves; query O(1).
 
     >>> import muntin as mt
@@ -76,11 +77,13 @@ class PolicyWindow:
 
     def insert(self, value: Any) -> None:
         """Add a value at the young end, and evict what the policy then says."""
-        self._window.insert(value)
-        self._window.evict_while(self._holds)
+        self._window.slide(value, self._holds)
 
     def bulk_insert(self, values: Iterable[Any]) -> None:
-        """Insert several values, the oldest first; the policy is asked after each."""
+        """Insert several values, the oldest first; the policy is asked after each.
+
+        `inserted` says how many are in, if something fails.
+        """
         for value in values:
             self.insert(value)
 

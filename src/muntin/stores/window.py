@@ -8,7 +8,7 @@ Commits come before the insertion (or eviction) that follows `buffer` others, an
 Blocks before the heads are deleted in the background, after the commit that moved the heads.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
@@ -132,6 +132,28 @@ class StoredAmta(Amta):
             self._read_heads(self._levels[0].head + n)
         super().bulk_evict(n)
         self._evictions_left -= n
+
+    def slide(self, value: Any, holds: Callable[[Partial, Partial], Any]) -> None:
+        """Insert a value, then evict_while; if the store fails, neither."""
+        held = len(self), len(self._levels), self._stack.copy(), self._r0, self._r1
+        self.insert(value)
+        try:
+            self.evict_while(holds)
+        except StoreError:
+            self._take_back(*held)
+            raise
+
+    def _take_back(
+        self, n: int, height: int, stack: list[Partial], r0: Partial, r1: Partial
+    ) -> None:
+        """Undo an insertion after which nothing was evicted or committed."""
+        for level in self._levels:
+            level.shorten(1)
+            if not n or level.tail & 1:  # no carry went further
+                break
+        del self._levels[height:]
+        self._stack, self._r0, self._r1 = stack, r0, r1
+        self._insertions_left += 1
 
     def flush(self) -> None:
         """Commit the window as it is, and let the store write its files out (Store.sync)."""
