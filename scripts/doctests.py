@@ -26,4 +26,4 @@ def fenced(text: str) -> str:
             lines.append("```")
             inside = False
         lines.append(line)
-    return "\n".join([*lines, "```"] if inside else lines)
+    return "\n".join([*lines, "```"] if inside else lines).replace("<BLANKLINE>", "")

@@ -24,8 +24,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put the tables in their places."""
-    return MARK.sub(lambda mark: table(mark[1]), markdown)
+    """Put the tables in their places, and show the empty lines of doctests as such."""
+    return MARK.sub(lambda mark: table(mark[1]), markdown).replace("<BLANKLINE>", "")
 
 
 def table(name: str) -> str:

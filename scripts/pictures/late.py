@@ -83,6 +83,7 @@ def _finish(ax: Axes) -> None:
         xlim=(-14, 44), ylim=(len(TIMES), -0.8), xlabel="time of the row", ylabel="order of arrival"
     )
     ax.set_xticks(range(0, 50, SIZE), [str(end) for end in range(0, 50, SIZE)])
+    ax.set_yticks(range(0, len(TIMES), 2))
     ax.grid(axis="x", color="#e3e7ea")
     ax.set_axisbelow(True)
     ax.tick_params(colors=INK, labelsize=SMALL)
