@@ -24,6 +24,14 @@ SOURCES = sorted({section.source for paper in PAPERS for section in paper.sectio
 PAGE_DOTS_PER_INCH = 96
 PNG_WIDTH = slice(16, 20)
 """The bytes of a PNG that have its width."""
+OPENING = (
+    "Every picture and number below comes from runs of muntin on one machine. What a paper claims "
+    "is told in our words, with its figure. Whether our runs agree is computed from their points: "
+    f"what is said to be the same may differ by {TIE} times, because others may use the machine "
+    "too; what is said to be faster has to be faster. Where runs differ from a claim, the page "
+    "says why. The data sets of the papers are not public or not at hand: streams have their "
+    "rates, values and disorder instead."
+)
 VERDICTS = {True: "agrees", False: "differs"}
 CSS = """
 body {
@@ -97,17 +105,7 @@ def head(scale: Scale) -> str:
     facts["measured"] = "quick: short runs and fewer sizes" if scale.quick else "in full"
     rows = "".join(line("td", (n, str(f)), [False] * 2, "") for n, f in facts.items())
     return (
-        "<h1>The papers' figures, from our own runs</h1>\n"
-        "<p>Every picture and number below comes from runs of muntin on one machine. What a paper "
-        "claims is "
-        "told in our words, with its figure. Whether our runs agree is computed from their points; "
-        "a "
-        f"difference of less than {TIE} times is none, on a machine that others may use too. Where "
-        f"they "
-        "differ, the page says why. The data sets of the papers are not public or not at hand: "
-        "streams "
-        "have their rates, values and disorder instead.</p>\n"
-        f"<table>{rows}</table>"
+        f"<h1>The papers' figures, from our own runs</h1>\n<p>{OPENING}</p>\n<table>{rows}</table>"
     )
 
 

@@ -119,14 +119,14 @@ COMPILED = Section(
         ),
         Claim(
             "Two-Stacks Lite has a higher throughput than DABA Lite.",
-            times("TwoStacksLite", "DabaLite", 1 / TIE, panel="max"),
+            times("TwoStacksLite", "DabaLite", 1.0, panel="max"),
             "Compiled, a flip is a chain in which each combine waits for the one before it. The "
             "two running aggregates of DABA Lite do not wait for each other, and a processor "
             "likely works on both at once.",
         ),
     ),
     picture="throughput",
-    setting="Beside them: Sba, which `rolling` takes by default, and libraries that have the same.",
+    setting="Beside them: Sba, which rolling takes by default, and libraries that have the same.",
 )
 
 LATENCY = Section(
