@@ -67,7 +67,7 @@ LOOKS = {
     "BInt": Look(GREY, "<", True),
     "Sba": Look(BLUE, "o"),
     "Pba": Look(SKY, "d", True),
-    "LogMta": Look(ORANGE, "<", True),
+    "LogMta": Look(BLUE, "<", True),
     "Amta": Look(ORANGE, "p"),
     "Fiba": Look(BLACK, "*"),
     "Amta in RocksDB": Look(RED, "o"),
@@ -192,6 +192,7 @@ def styled(who: str) -> dict[str, Any]:
         "label": who,
         "linewidth": 1.4 if look.dashed else 2,
         "linestyle": "--" if look.dashed else "-",
+        "zorder": 3 if look.dashed else 2,  # of two lines in one place both are seen
     }
 
 

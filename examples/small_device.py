@@ -53,11 +53,12 @@ def main(readings: int = 300_000, folder: str | None = None) -> list[dict[str, A
 
     def step(name: str, until: int, at: int | None = None) -> None:
         began = time.perf_counter()
-        for second in track(range(window.inserted, until), name, console=console, transient=True):
+        seconds = range(window.inserted, until)
+        for second in track(seconds, name, transient=True, disable=not console.is_terminal):
             window.insert(reading(second if at is None else at))
         window.flush()
-        seconds = time.perf_counter() - began
-        steps.append({"step": name, "values": len(window), **window.query(), "seconds": seconds})
+        took = time.perf_counter() - began
+        steps.append({"step": name, "values": len(window), **window.query(), "took": took})
         steps[-1] |= {"memory": peak_memory_mb(), "disk": on_disk_mb(folder)}
 
     step("half full", readings // 2)
@@ -94,7 +95,7 @@ def shown(steps: list[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="right")
     for row in steps:
         known = f"{row['values']:,}", f"{row['celsius']:.3f}", f"{row['at']:,}"
-        costs = f"{row['seconds']:.3f}", f"{row['memory']:.0f}", f"{row['disk']:.0f}"
+        costs = f"{row['took']:.3f}", f"{row['memory']:.0f}", f"{row['disk']:.0f}"
         table.add_row(row["step"], *known, *costs)
     return table
 

@@ -31,7 +31,7 @@ def machine(opener, aggregate):
         @initialize(
             policy=st.one_of(any_policy, either),
             buffer=st.integers(2, 9),
-            values=st.lists(or_null, min_size=20, max_size=60),
+            values=st.lists(or_null, min_size=20, max_size=40),
         )
         def start(self, policy, buffer, values):
             self.id, self.policy = str(next(ids)), policy
@@ -98,7 +98,7 @@ def machine(opener, aggregate):
 def test_equals_the_oracle(opener, name):
     run_machine(
         machine(opener, AGGREGATES[name]),
-        settings=settings(QUICK, max_examples=40, stateful_step_count=15),
+        settings=settings(QUICK, max_examples=15, stateful_step_count=12),
     )
 
 
