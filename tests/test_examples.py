@@ -83,8 +83,8 @@ def test_smart_plugs_that_end_too_soon(tmp_path):
 
 
 def test_taxi_sessions_are_the_shifts_of_all_trips(spark):
-    shifts = taxi_sessions.main(spark, taxis=8, hours=5)
-    trips = taxi_sessions.generated(taxis=8, hours=5).to_pandas()
+    shifts = taxi_sessions.main(spark, taxis=12, hours=4)
+    trips = taxi_sessions.generated(taxis=12, hours=4).to_pandas()
     trips["minute"] = (trips["at"].astype("int64") - taxi_sessions.BEGIN) // taxi_sessions.MINUTE
     assert (trips["told"] - trips["minute"]).max() > 120
     expected, watermark = set(), trips["minute"].max() - 10
@@ -184,10 +184,10 @@ def test_a_dashboard_draws_what_it_is_given():
 
 
 def test_backfill_and_live_give_the_same_table(spark, tmp_path):
-    past, present = backfill_and_live.main(spark, files=4, readings=200)
+    past, present = backfill_and_live.main(spark, files=3, readings=200)
     assert past == present
     assert {window for _, window, *_ in past} == {"quarter", "active"}
-    backfill_and_live.write_files(tmp_path, files=4, readings=200)
+    backfill_and_live.write_files(tmp_path, files=3, readings=200)
     rows = pq.read_table(tmp_path).to_pandas()
     for (plug, _, start, end), values in past.items():
         inside = (rows["at"] >= start) & (rows["at"] < end) & (rows["plug"] == plug)
