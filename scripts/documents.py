@@ -24,8 +24,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put the tables in their places, and show the empty lines of doctests as such."""
-    return MARK.sub(lambda mark: table(mark[1]), markdown).replace("<BLANKLINE>", "")
+    """Put the tables in their places, and show doctests as a session of Python."""
+    text = MARK.sub(lambda mark: table(mark[1]), markdown)
+    return text.replace("```python\n>>>", "```pycon\n>>>").replace("<BLANKLINE>", "")
 
 
 def table(name: str) -> str:

@@ -66,6 +66,7 @@ def test_every_page_was_built_with_its_tables_and_without_marks_of_tests(site, h
     }
     text = "\n".join(html.values())
     assert "&lt;BLANKLINE&gt;" not in text
+    assert "&lt;frame&gt;_&lt;aggregate&gt;" in html[Path("reference/spark.html")]  # of a docstring
     assert "<!-- algorithms" not in text
     assert "<!-- card" not in text
     for name, algorithm in mt.ALGORITHMS.items():
