@@ -60,7 +60,7 @@ def on_a_line(found: Found) -> Reading:
     """Read whether the times of one window lie near a line through them."""
     ours, line = found.line(TOGETHER), found.line(THROUGH)
     furthest = max(abs(ours[k] / line[k] - 1) for k in ours if k > 1)
-    return Reading(f"{TOGETHER} is within {furthest:.0%} of {THROUGH}", furthest <= 0.2)
+    return Reading(f"{TOGETHER} is within {furthest:.0%} of {THROUGH}", furthest <= 1 - 1 / TIE)
 
 
 CONSTANT = Trees(
