@@ -11,6 +11,7 @@ def spark(tmp_path_factory):
     home = tmp_path_factory.mktemp("spark")
     temporary = home / "temporary"
     temporary.mkdir()
+    java = f"-Djava.io.tmpdir={temporary} -Dderby.system.home={temporary}"
     started = session(
         "muntin tests",
         cores=2,
@@ -18,7 +19,7 @@ def spark(tmp_path_factory):
         settings={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.local.dir": str(temporary),
-            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary}",
+            "spark.driver.extraJavaOptions": java,
         },
     )
     yield started
