@@ -64,6 +64,37 @@ def test_of_several_rows_for_a_window_the_last_one_counts(path, plugs):
     assert current(path) == {("b", 0, "result", 3.0), ("c", 0, "update", 4.0)}
 
 
+def test_the_last_rows_before_an_end_are_known_by_it_when_late_rows_move_their_start(spark, path):
+    schema = "plug string, window string, start long, end timestamp, kind string, watts double"
+    write = upsert(path, "plugs", keys="plug")
+    ends = [dt.datetime(2024, 1, 1, hour, tzinfo=dt.UTC) for hour in range(3)]
+
+    def last(plug, start, hour, kind, watts):
+        return plug, "last 100", start, ends[hour], kind, watts
+
+    def starts():
+        return set(select(path, "SELECT plug, start, substr(end, 12, 2), kind, watts FROM plugs"))
+
+    write(
+        spark.createDataFrame(
+            [
+                last("a", 0, 0, "result", 1.0),
+                last("a", 5, 1, "result", 2.0),
+                last("a", 5, 2, "result", 3.0),
+                last("b", 5, 1, "result", 4.0),
+                last("a", 6, 2, "update", 5.0),
+            ],
+            schema,
+        ),
+        0,
+    )
+    b, first = ("b", 5, "01", "result", 4.0), ("a", 0, "00", "result", 1.0)
+    assert starts() == {first, b, ("a", 5, "01", "result", 2.0), ("a", 6, "02", "update", 5.0)}
+    moved = [last("a", 7, 1, "update", 6.0), last("a", 7, 2, "update", 7.0)]
+    write(spark.createDataFrame([*moved, last("a", 8, 2, "update", 8.0)], schema), 1)
+    assert starts() == {first, b, ("a", 7, "01", "update", 6.0), ("a", 8, "02", "update", 8.0)}
+
+
 def test_a_micro_batch_that_comes_again_changes_nothing(path, plugs):
     plugs(3, row("a", 0, "result", 1.0))
     plugs(4, row("a", 0, "update", 2.0))

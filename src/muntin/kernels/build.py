@@ -27,7 +27,8 @@ HEAD = """
 import numpy as np
 from numba import njit
 
-from muntin.kernels.intrinsics import clock, leading_zeros, trailing_zeros
+from muntin.kernels.intrinsics import clock, leading_zeros, put_four
+from muntin.kernels.intrinsics import read_soon, trailing_zeros, write_soon
 
 U = np.uint64
 bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
@@ -45,6 +46,7 @@ ENTRIES = (
     "ring_start",
     "ring_clock",
     "roll_ranks",
+    "sort_rows",
     "fold_spans",
     "fold_groups",
     "merge_spans",
@@ -60,6 +62,7 @@ ENTRIES = (
     "move_runs",
     "insert_rows",
     "find_all",
+    "ordered_edges",
     "slice_starts",
     "cut_rows",
     "group_rows",
@@ -75,8 +78,8 @@ ENTRIES = (
     "report_sessions",
 )
 SLICES = "slices"
-BLOCK_ROWS = 1000
-"""Tails of four stretches of them fit the first cache; more rows make fewer blocks."""
+BLOCK_ROWS = 2000
+"""Tails of four stretches of them stay near; more rows make fewer blocks."""
 STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
 
 
@@ -113,7 +116,8 @@ class Compiled:
 
     def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
         """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
-        if out is not None and not self.nullable and self.results == (out.dtype,):
+        fits = out is not None and self.results == (out.dtype,) and out.flags.c_contiguous
+        if fits and not self.nullable:
             return (out,)
         counts = (np.zeros(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, result) for result in self.results)

@@ -1,11 +1,19 @@
-"""Single machine instructions that Numba has no name for."""
+"""Single machine instructions that Numba has no name for.
+
+Where Numba is switched off (NUMBA_DISABLE_JIT) functions of the same names do what they do.
+"""
 # mypy: ignore-errors
 
+import time
+
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
 _WORD = ir.IntType(64)
+_HALF = ir.IntType(32)
+_BYTES = ir.IntType(8).as_pointer()
 
 
 @intrinsic
@@ -32,3 +40,74 @@ def leading_zeros(typing_context, word):  # noqa: ARG001, D103
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def put_four(typing_context, array, i, a, b, c, d):  # noqa: ARG001, D103
+    def generate(context, builder, signature, arguments):
+        held, place = signature.args[0].dtype, _place(context, builder, signature, arguments)
+        item, size = place.type.pointee, context.get_abi_sizeof(place.type.pointee)
+        four = ir.VectorType(item, 4)
+        vector = ir.Constant(four, ir.Undefined)
+        for lane, kind in enumerate(signature.args[2:]):
+            value = context.cast(builder, arguments[2 + lane], kind, held)
+            stored = context.data_model_manager[held].as_data(builder, value)
+            vector = builder.insert_element(vector, stored, ir.Constant(_HALF, lane))
+        builder.store(vector, builder.bitcast(place, four.as_pointer()), align=size)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, a, b, c, d), generate
+
+
+@intrinsic
+def read_soon(typing_context, array, i):  # noqa: ARG001, D103
+    return types.void(array, types.uint64), _fetch(0)
+
+
+@intrinsic
+def write_soon(typing_context, array, i):  # noqa: ARG001, D103
+    return types.void(array, types.uint64), _fetch(1)
+
+
+def _fetch(writes):
+    """Return what tells the processor that an item will be needed; it may lie outside of the array."""
+
+    def generate(context, builder, signature, arguments):
+        place = builder.bitcast(_place(context, builder, signature, arguments), _BYTES)
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _HALF, _HALF, _HALF])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
+        builder.call(fetch, [place, *(ir.Constant(_HALF, x) for x in (writes, 3, 1))])
+        return context.get_dummy_value()
+
+    return generate
+
+
+def _place(context, builder, signature, arguments):
+    """Return the address of an item in an array without gaps."""
+    held = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(held.data, [arguments[1]])
+
+
+if config.DISABLE_JIT:
+
+    def clock():
+        """Return nanoseconds, in the place of cycles."""
+        return time.perf_counter_ns()
+
+    def trailing_zeros(word):
+        """Return the place of the lowest bit that is set."""
+        return np.uint64((int(word) & -int(word)).bit_length() - 1)
+
+    def leading_zeros(word):
+        """Return how many bits are above the highest that is set."""
+        return np.uint64(64 - int(word).bit_length())
+
+    def put_four(array, i, a, b, c, d):
+        """Put four values side by side into an array."""
+        array[i : i + np.uint64(4)] = a, b, c, d
+
+    def read_soon(array, i):
+        """Do nothing: there is no one to be told."""
+
+    def write_soon(array, i):
+        """Do nothing: there is no one to be told."""

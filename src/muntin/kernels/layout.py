@@ -98,6 +98,27 @@ def emit(outs, i, p, rows):
 def emit_empty(outs, i):
     outs[0][i] = 0
 """
+# Four partials or results that lie side by side are written with one instruction.
+FOUR = """
+@inline
+def store_four(q, i, a, b, c, d):
+    {stored}
+
+@inline
+def emit_four(outs, i, a, b, c, d, rows):
+    {lowered}
+    {emitted}
+"""
+ONE_BY_ONE = """
+@inline
+def store_four(q, i, a, b, c, d):
+    store(q, i, a); store(q, i + U(1), b); store(q, i + U(2), c); store(q, i + U(3), d)
+
+@inline
+def emit_four(outs, i, a, b, c, d, rows):
+    emit(outs, i, a, rows); emit(outs, i + U(1), b, rows)
+    emit(outs, i + U(2), c, rows); emit(outs, i + U(3), d, rows)
+"""
 # A sum is NaN after the first NaN (or infinities of both signs), and costs less than a test of each row.
 WATCH = """
 @inline
@@ -133,7 +154,7 @@ def declined(x):
 
 
 def accessors(layout: Layout, shape: Shape) -> str:
-    """Write lift_at, combine, load, store, emit and watch for a layout."""
+    """Write lift_at, combine, load, store, emit (also of four) and watch for a layout."""
     template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
     if layout.form == "shifted":
@@ -142,7 +163,8 @@ def accessors(layout: Layout, shape: Shape) -> str:
     parts = ["x" if shape.scalar else f"x[{k}]" for k in range(shape.fields)]
     floats = layout.columns[0].kind == "f"
     watch = WATCH if layout.form == "plain" and floats else NO_WATCH
-    return watch + template.format(
+    four = ONE_BY_ONE if layout.nullable or shape.own else _four(shape)
+    return watch + four + template.format(
         lifted=f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))",
         valid=len(layout.columns),
         loaded=fields[0] if shape.scalar else f"({', '.join(fields)},)",
@@ -151,12 +173,28 @@ def accessors(layout: Layout, shape: Shape) -> str:
     )
 
 
+def _four(shape: Shape) -> str:
+    def put(where: str, k: int, bare: bool) -> str:
+        parts = ", ".join(x if bare else f"{x}[{k}]" for x in "abcd")
+        return f"put_four({where}[{k}], i, {parts})"
+
+    return FOUR.format(
+        stored="; ".join(put("q", k, shape.scalar) for k in range(shape.fields)),
+        lowered="; ".join(f"{x} = {_lowered(shape, x)}" for x in "abcd"),
+        emitted="; ".join(put("outs", k, not shape.several) for k in range(shape.results)),
+    )
+
+
+def _lowered(shape: Shape, partial: str) -> str:
+    result = f"lower({partial}, np.int64(rows))"
+    return f"np.{shape.finish}({result})" if shape.finish else result
+
+
 def _emitted(shape: Shape, shift: int) -> str:
     outs = [f"outs[{k + shift}][i]" for k in range(shape.results)]
     parts = [f"result[{k}]" if shape.several else "result" for k in range(shape.results)]
     some = "; ".join(f"{out} = {part}" for out, part in zip(outs, parts, strict=True))
     if not shape.own:
-        finish = f"result = np.{shape.finish}(result); " if shape.finish else ""
-        return f"result = lower(x, np.int64(rows)); {finish}{some}"
+        return f"result = {_lowered(shape, 'x')}; {some}"
     none = "; ".join(f"{out} = np.nan" for out in outs)
     return f"result = lower(x)\n    if result is None: {none}\n    else: {some}"

@@ -10,6 +10,38 @@ Written out into a generated module, as `drivers.py` is.
 from typing import Any
 
 
+def sort_rows(
+    keys: Any, rows: Any, spare_keys: Any, spare_rows: Any, counts: Any, ranks: Any
+) -> Any:
+    """Sort keys by their digits of eleven bits, the lowest first; return the rows in that order.
+
+    ranks[i] becomes the place of row i in it. counts has a row per digit, of zeros.
+    """
+    n = len(keys)
+    for i in range(n):
+        rows[i] = i
+        for digit in range(U(6)):
+            counts[digit, (keys[i] >> (U(11) * digit)) & U(2047)] += 1
+    for digit in range(U(6)):
+        shift = U(11) * digit
+        if counts[digit, (keys[0] >> shift) & U(2047)] == n:
+            continue  # it is the same in all keys
+        place = 0
+        for d in range(2048):
+            counts[digit, d], place = place, place + counts[digit, d]
+        for i in range(n):
+            d = (keys[i] >> shift) & U(2047)
+            place = counts[digit, d]
+            counts[digit, d] = place + 1
+            spare_keys[place] = keys[i]
+            spare_rows[place] = rows[i]
+        keys, spare_keys = spare_keys, keys
+        rows, spare_rows = spare_rows, rows
+    for place in range(n):
+        ranks[rows[place]] = place
+    return rows
+
+
 def following(bits: Any, p: Any) -> Any:
     """Return the first position from p on whose bit is set."""
     w = p >> U(6)

@@ -15,6 +15,8 @@ from muntin.kernels.spans import Array, Spans
 U = np.uint64
 SMALLEST_BLOCK = 1 << 13
 WINDOWS_PER_BLOCK = 4
+DIGITS, DIGIT_BITS = 6, 11
+SIGN = U(1 << 63)
 
 
 @cache
@@ -41,9 +43,7 @@ def roll_ranks(
         hi = max(lo + 1, int(np.searchsorted(spans.ends, base + reach, side="right")))
         top = int(spans.ends[hi - 1])
         block = column[base:top]
-        order = np.argsort(block)
-        ranks = np.empty(len(block), np.uint32)
-        ranks[order] = np.arange(len(block), dtype=np.uint32)
+        order, ranks = _sorted(block)
         ordered = block[order].astype(outs.dtype)
         bits = np.zeros(len(block) // 64 + 2, np.uint64)
         _module().roll_ranks(
@@ -63,6 +63,25 @@ def roll_ranks(
         )
         lo = hi
     return outs, counts
+
+
+def _sorted(values: Array) -> tuple[Array, Array]:
+    """Return the rows in the order of their values, NaN last, and the place of each row in it."""
+    n = len(values)
+    keys, spare_keys = _keys(values), np.empty(n, np.uint64)
+    rows, spare_rows, ranks = np.empty((3, n), np.uint32)
+    counts = np.zeros((DIGITS, 1 << DIGIT_BITS), np.int32)
+    order = _module().sort_rows(keys, rows, spare_keys, spare_rows, counts, ranks)
+    return order, ranks
+
+
+def _keys(values: Array) -> Array:
+    """Return whole numbers in the order of the values."""
+    if values.dtype.kind != "f":
+        signed = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+        return signed.view(np.uint64) ^ (U(0) if values.dtype.kind == "u" else SIGN)
+    bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.uint64)
+    return bits ^ np.where(bits >= SIGN, ~U(0), SIGN)  # the larger a number below zero, the smaller
 
 
 def _wanted(share: Any, interpolate: bool, longest: int) -> tuple[Array, Array]:

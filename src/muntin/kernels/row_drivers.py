@@ -40,6 +40,40 @@ def forth(
     return head, seen
 
 
+def back_four(values: Any, i: Any, tail: Any, tails: Any, j: Any) -> Any:
+    """Store the tails of four rows, from row i downwards, at once."""
+    a = combine(lift_at(values, i), tail)
+    b = combine(lift_at(values, i - U(1)), a)
+    c = combine(lift_at(values, i - U(2)), b)
+    d = combine(lift_at(values, i - U(3)), c)
+    store_four(tails, j - U(3), d, c, b, a)
+    return d
+
+
+def forth_four(
+    values: Any, outs: Any, n: Any, i: Any, head: Any, seen: Any, tails: Any, j: Any
+) -> Any:
+    """Emit the windows that end in four rows, from row i upwards, at once."""
+    a = combine(head, lift_at(values, i))
+    b = combine(a, lift_at(values, i + U(1)))
+    c = combine(b, lift_at(values, i + U(2)))
+    d = combine(c, lift_at(values, i + U(3)))
+    for s in range(U(4)):
+        seen = watch(seen, values, i + s)
+    before = load(tails, j), load(tails, j + U(1)), load(tails, j + U(2)), load(tails, j + U(3))
+    w, x = combine(before[0], a), combine(before[1], b)
+    y, z = combine(before[2], c), combine(before[3], d)
+    emit_four(outs, i, w, x, y, z, n)
+    return d, seen
+
+
+def fetch(values: Any, outs: Any, i: Any, old: Any) -> None:
+    """Tell the processor which rows and results come soon, and which old rows go back next."""
+    read_soon(values[0], i + U(256))
+    write_soon(outs[0], i + U(256))
+    read_soon(values[0], old)
+
+
 def last_tail(
     values: Any, grid: Any, i: Any, k: Any, tails: Any, j: Any, blocks: Any, b: Any
 ) -> Any:
@@ -103,23 +137,13 @@ def begin(values: Any, grid: Any, starts: Any, numbers: Any, blocks: Any) -> Non
     """Aggregate the blocks of one period before each stretch."""
     _, _, q = grid
     share = q + U(1)
-    for j in range(q):
-        i0 = block_before(grid, j, starts[0], numbers[0])
-        i1 = block_before(grid, j, starts[1], numbers[1])
-        i2 = block_before(grid, j, starts[2], numbers[2])
-        i3 = block_before(grid, j, starts[3], numbers[3])
-        acc0, acc1 = lift_at(values, i0), lift_at(values, i1)
-        acc2, acc3 = lift_at(values, i2), lift_at(values, i3)
-        for s in range(U(1), rows_of(grid, j)):
-            acc0 = combine(acc0, lift_at(values, i0 + s))
-            acc1 = combine(acc1, lift_at(values, i1 + s))
-            acc2 = combine(acc2, lift_at(values, i2 + s))
-            acc3 = combine(acc3, lift_at(values, i3 + s))
-        store(blocks, j, acc0)
-        store(blocks, share + j, acc1)
-        store(blocks, U(2) * share + j, acc2)
-        store(blocks, U(3) * share + j, acc3)
     for i in range(U(4)):
+        for j in range(q):
+            first = block_before(grid, j, starts[i], numbers[i])
+            acc = lift_at(values, first)
+            for s in range(U(1), rows_of(grid, j)):
+                acc = combine(acc, lift_at(values, first + s))
+            store(blocks, i * share + j, acc)
         for j in range(numbers[i]):
             close_block(grid, j, load(blocks, i * share + j), blocks, i * share)
         sum_old(grid, numbers[i], blocks, i * share)
@@ -177,11 +201,13 @@ def two_forth_two_back(
     head0, seen0 = first_head(values, outs, n, c0, tails, t0)
     head1, seen1 = first_head(values, outs, n, c1, tails, t1)
     s, shortest = U(1), min(min(r0, r1), min(r2, r3))
-    while s + U(4) <= shortest:  # four rows of a chain in turn: they are written to one cache line
-        head0, seen0 = forth(values, outs, n, c0 + s, U(4), head0, seen0, tails, t0 + s)
-        tail2 = back(values, e2 - s, U(4), tail2, tails, j2 - s)
-        head1, seen1 = forth(values, outs, n, c1 + s, U(4), head1, seen1, tails, t1 + s)
-        tail3 = back(values, e3 - s, U(4), tail3, tails, j3 - s)
+    while s + U(4) <= shortest:
+        head0, seen0 = forth_four(values, outs, n, c0 + s, head0, seen0, tails, t0 + s)
+        tail2 = back_four(values, e2 - s, tail2, tails, j2 - s)
+        head1, seen1 = forth_four(values, outs, n, c1 + s, head1, seen1, tails, t1 + s)
+        tail3 = back_four(values, e3 - s, tail3, tails, j3 - s)
+        fetch(values, outs, c0 + s, c0 + r0 + s + U(1) - n)
+        fetch(values, outs, c1 + s, c1 + r1 + s + U(1) - n)
         s += U(4)
     while s < size:
         if s < r0:

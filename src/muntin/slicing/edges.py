@@ -47,13 +47,13 @@ class Lattice:
         return int(np.sum((hi - lo) // self.steps + 2)) if len(self.steps) else 0
 
     def between(self, lo: int, hi: int) -> Array:
-        """Return the edges in [lo, hi] and the last before it, not in order."""
-        first = (lo - self.offsets) // self.steps
-        counts = (hi - self.offsets) // self.steps - first + 1
-        which = np.repeat(np.arange(len(counts)), counts)
-        k = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        edges: Array = (first[which] + k) * self.steps[which] + self.offsets[which]
-        return edges
+        """Return the last edge up to lo and those in (lo, hi], in order and each once."""
+        if len(self.steps) == 0:
+            return self.steps
+        count = self.count(lo, hi)
+        cells, edges = np.zeros(count, np.int64), np.empty(count, np.int64)
+        arguments = (self.steps, self.offsets, lo, hi, cells, edges)
+        return edges[: compiled_loops().ordered_edges(*arguments)]
 
     def floor(self, measure: Array) -> Array:
         """Return the last edge at or before each value."""
@@ -202,9 +202,7 @@ class Edges:
         """Return the edges in [lo, hi], with the last before lo and one that is never reached."""
         if lo < self._from or hi > self._to:
             self._from, self._to = lo, hi + self._ahead(hi - lo)
-            edges = self._lattice.between(self._from, self._to)
-            ordered = np.sort(np.append(edges, NEVER))
-            self._cached = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+            self._cached = np.append(self._lattice.between(self._from, self._to), NEVER)
         first = int(np.searchsorted(self._cached, lo, side="right")) - 1
         last = int(np.searchsorted(self._cached, hi, side="right"))
         found = self._cached[first : last + 1].copy()

@@ -17,6 +17,42 @@ def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
     return (after - shift) // every * every + every + shift
 
 
+def ordered_edges(steps: Any, offsets: Any, lo: Any, hi: Any, cells: Any, edges: Any) -> Any:
+    """Write down the last edge up to lo and those in (lo, hi], in order and each once; return how many.
+
+    Edges are k * step + offset. They are dealt into cells of the stretch, which are zeros at first and
+    about as many as edges, so that next to nothing is left to be put in order.
+    """
+    edges[0] = (lo - offsets[0]) // steps[0] * steps[0] + offsets[0]
+    per_unit = float(len(cells) - 1) / (float(hi - lo) + 1.0)
+    for j in range(len(steps)):
+        first = (lo - offsets[j]) // steps[j]
+        edges[0] = max(edges[0], first * steps[j] + offsets[j])
+        for k in range(first + 1, (hi - offsets[j]) // steps[j] + 1):
+            cells[int(float(k * steps[j] + offsets[j] - lo) * per_unit)] += 1
+    dealt = 1
+    for cell in range(len(cells)):
+        cells[cell], dealt = dealt, dealt + cells[cell]
+    for j in range(len(steps)):
+        first = (lo - offsets[j]) // steps[j]
+        for k in range(first + 1, (hi - offsets[j]) // steps[j] + 1):
+            cell = int(float(k * steps[j] + offsets[j] - lo) * per_unit)
+            edges[cells[cell]] = k * steps[j] + offsets[j]
+            cells[cell] += 1
+    count = 1
+    for p in range(1, dealt):
+        edge = edges[p]
+        at = count
+        while edges[at - 1] > edge:
+            at -= 1
+        if edges[at - 1] < edge:
+            for i in range(count, at, -1):
+                edges[i] = edges[i - 1]
+            edges[at] = edge
+            count += 1
+    return count
+
+
 def slice_starts(measure: Any, edges: Any, guide: Any, out: Any) -> None:
     """Find the edge at or before each row; the next edge is one comparison away.
 

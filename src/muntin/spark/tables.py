@@ -1,9 +1,11 @@
 """A table kept current from a query's results: updates replace rows, retractions delete them.
 
-A row is known by its keys, window, start and end. Of the rows of one micro-batch that concern the same
-window the last one counts: they come from one shard, hence from one partition of Spark's, and toArrow
-gives partitions whole and in order. What a micro-batch changes and its number are written in one
-transaction, so that a crash leaves both or neither, and a micro-batch that comes again is known.
+A row is known by its keys, window, start and end. Only the last n rows before an end are known by that
+end: late rows move their start, and then the update is of a row that is not in the table. It takes the
+place of the row with its end. Of the rows of one micro-batch that concern the same window the last one
+counts: they come from one shard, hence from one partition of Spark's, and toArrow gives partitions whole
+and in order. What a micro-batch changes and its number are written in one transaction, so that a crash
+leaves both or neither, and a micro-batch that comes again is known.
 """
 
 import json
@@ -21,7 +23,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
-IDENTITY = ("window", "start", "end")
+IDENTITY = ("window", "end", "start")  # in the order of the table's index
 KINDS = ("result", "update", "retract", "empty")
 BATCHES = "muntin_batches"
 QUERY_ID = "sql.streaming.queryId"  # where Spark has the id that a checkpoint keeps
@@ -79,19 +81,21 @@ def _apply(
             )
     _prepare(connection, table, identity, {field.name: _type(field) for field in rows.schema})
     columns = {name: _values(rows.column(name)) for name in rows.column_names}
+    there = f"DELETE FROM {_quoted(table)} WHERE "
+    by_end = there + " AND ".join(f"{_quoted(name)} IS ?" for name in identity[:-1])  # also nulls
+    by_all = f"{by_end} AND {_quoted(identity[-1])} IS ?"
+    into = f"INSERT INTO {_quoted(table)} ({', '.join(map(_quoted, columns))}) "
+    into += f"VALUES ({', '.join('?' * len(columns))})"
     identities = zip(*(columns[name] for name in identity), strict=True)
-    last = dict(zip(identities, zip(*columns.values(), strict=True), strict=True))
-    kind = rows.column_names.index("kind")
-    for row in last.values():
-        if row[kind] not in KINDS:
-            raise ValueError(f"the kind of a row is one of {', '.join(KINDS)}, got {row[kind]!r}")
-    same = " AND ".join(f"{_quoted(name)} IS ?" for name in identity)  # unlike =, true of nulls
-    connection.executemany(f"DELETE FROM {_quoted(table)} WHERE {same}", last)
-    into = f"{_quoted(table)} ({', '.join(map(_quoted, columns))})"
-    connection.executemany(
-        f"INSERT INTO {into} VALUES ({', '.join('?' * len(columns))})",
-        [row for row in last.values() if row[kind] != "retract"],
-    )
+    values = zip(*columns.values(), strict=True)
+    for kind, known, row in zip(columns["kind"], identities, values, strict=True):
+        if kind not in KINDS:
+            raise ValueError(f"the kind of a row is one of {', '.join(KINDS)}, got {kind!r}")
+        replaced = connection.execute(by_all, known).rowcount
+        if kind == "update" and not replaced:
+            connection.execute(by_end, known[:-1])
+        if kind != "retract":
+            connection.execute(into, row)
 
 
 def _prepare(
