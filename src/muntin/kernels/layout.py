@@ -164,13 +164,14 @@ def accessors(layout: Layout, shape: Shape) -> str:
     floats = layout.columns[0].kind == "f"
     watch = WATCH if layout.form == "plain" and floats else NO_WATCH
     four = ONE_BY_ONE if layout.nullable or shape.own else _four(shape)
-    return watch + four + template.format(
+    frame = template.format(
         lifted=f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))",
         valid=len(layout.columns),
         loaded=fields[0] if shape.scalar else f"({', '.join(fields)},)",
         stored="; ".join(f"{field} = {part}" for field, part in zip(fields, parts, strict=True)),
         emitted=_emitted(shape, shift),
     )
+    return watch + four + frame
 
 
 def _four(shape: Shape) -> str:
