@@ -3,8 +3,7 @@
 Rows are read from Parquet files, in which they are up to a second out of order, and results go to the
 noop sink. Each side runs once before it is timed; then they take turns, and the best counts. Spark is
 timed with `spark.sql.window.segmentTree.enabled`, and as it comes: then it gets as much time as would
-show what is asked, and some more; where it is not done by then, the ratio is a bound. On the way to
-Python Spark adds up the bytes of a batch after every row unless told that they have no limit.
+show what is asked, and some more; where it is not done by then, the ratio is a bound.
 """
 
 import json
@@ -35,7 +34,6 @@ SIZES = (100, 1000, 10_000, 100_000)
 TURNS = 2
 CHECKED_KEYS = 10
 TREE = "spark.sql.window.segmentTree.enabled"
-UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1}
 AGGREGATES = {
     "max": (mt.Max("v"), F.max),
     "sum": (mt.Sum("v"), F.sum),
@@ -96,7 +94,7 @@ def theirs(frame: DataFrame, size: Any, names: tuple[str, ...]) -> DataFrame:
 
 def run(frame: DataFrame, tree: bool = False) -> None:
     """Compute all rows."""
-    with settings({TREE: tree, **UNLIMITED}):
+    with settings({TREE: tree}):
         frame.write.format("noop").mode("overwrite").save()
 
 
@@ -231,7 +229,7 @@ def long_key(scale: Scale) -> Findings:
 
 def roll_long_key(count: int) -> dict[str, float]:
     """Roll over one key in a session of little memory; return seconds, and megabytes at the peak."""
-    spark = mt.spark.session(cores=2, partitions=2, memory=LONG_MEMORY, settings=UNLIMITED)
+    spark = mt.spark.session(cores=2, partitions=2, memory=LONG_MEMORY)
     ids = spark.range(count)
     stamp = F.timestamp_micros(F.expr("pmod(id * 7919, 1000003) * 1000000 + id"))
     frame = ids.select(F.lit("key").alias("k"), stamp.alias("ts"), F.rand(1).alias("v"))

@@ -2,8 +2,9 @@
 
 State lives in RocksDB, which transformWithStateInPandas demands, and a micro-batch writes what changed
 in it and not the whole. There are as many shuffle partitions as cores, because each costs a Python
-worker and a state store, and Arrow batches are large. Nothing listens beyond this machine. Spark reads
-JAVA_HOME and PYSPARK_PYTHON from the environment, so they are set there.
+worker and a state store. Arrow batches are limited by their rows and not by their bytes, which Spark
+would add up anew after every row. Nothing listens beyond this machine. Spark reads JAVA_HOME and
+PYSPARK_PYTHON from the environment, so they are set there.
 """
 
 import os
@@ -24,7 +25,8 @@ DEFAULTS = {
     PROVIDER: ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
