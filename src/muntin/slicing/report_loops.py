@@ -160,6 +160,17 @@ def report_even_key(
     return n, wake
 
 
+def drop_even(
+    k: Any, step: Any, upto: Any, keep: Any, head: Any, length: Any, first: Any
+) -> Any:
+    """Drop the slices of such a key before `keep`; return when there will be more to drop."""
+    dropped = min(length[k], even_places(first[k], keep, step))
+    head[k] += dropped
+    length[k] -= dropped
+    first[k] += dropped * step
+    return first[k] + (upto - keep) + 1 if length[k] > 0 else 9223372036854775807
+
+
 def next_change(meta: Any, tail: Any, window: Any, lo: Any, hi: Any) -> Any:
     """Return the first end at which slice `hi` enters or slice `lo` leaves the window [lo, hi)."""
     size, every, origin = window
@@ -367,13 +378,7 @@ def report_grid(
             n, wake = report_even_key(h, tail, *bounds, windows, out, n)
             if n < 0:
                 return k, begin
-            dropped = min(tail - h, even_places(first[k], keep[k * stride], step))
-            head[k] += dropped
-            length[k] -= dropped
-            first[k] += dropped * step
-            if h + dropped < tail:
-                wake = min(wake, first[k] + (u - keep[k * stride]) + 1)
-            due[k] = wake
+            due[k] = min(wake, drop_even(k, step, u, keep[k * stride], head, length, first))
             continue
         if h < tail:
             bounds = (dirty[k], a, u, past[k * stride])
