@@ -160,9 +160,7 @@ def report_even_key(
     return n, wake
 
 
-def drop_even(
-    k: Any, step: Any, upto: Any, keep: Any, head: Any, length: Any, first: Any
-) -> Any:
+def drop_even(k: Any, step: Any, upto: Any, keep: Any, head: Any, length: Any, first: Any) -> Any:
     """Drop the slices of such a key before `keep`; return when there will be more to drop."""
     dropped = min(length[k], even_places(first[k], keep, step))
     head[k] += dropped
