@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import muntin as mt
 from muntin.aggregates import close
 from muntin.kernels import build
+from muntin.kernels.ranks import in_order
 from tests.catalogue import weighted_mean
 from tests.oracle import Oracle
 
@@ -270,8 +271,32 @@ def test_results_go_where_they_are_asked_to(name):
     out = np.empty(100)
     assert mt.rolling(values, 7, NUMERIC[name], out=out) is out
     assert np.array_equal(out, expected, equal_nan=True)
+    gaps = np.zeros(200)
+    mt.rolling(values, 7, NUMERIC[name], out=gaps[::2])
+    assert np.array_equal(gaps[::2], expected, equal_nan=True)
+    assert not gaps[1::2].any()
     with pytest.raises(TypeError, match="NumPy array of 100 results"):
         mt.rolling(values, 7, NUMERIC[name], out=np.empty(99))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([0.5, -0.0, np.nan, -np.inf, 0.0, np.inf, np.copysign(np.nan, -1), -7.5, 1e-300]),
+        np.random.default_rng(2).integers(-50, 50, 5000),
+        np.array([2**64 - 1, 0, 2**63, 2**63 - 1, 5], np.uint64),
+        np.array([-(2**63), 2**63 - 1, -1, 0, 1], np.int64),
+        np.random.default_rng(3).standard_normal(3000).astype(np.float32),
+        np.array([True, False, True]),
+    ],
+    ids=lambda values: str(values.dtype),
+)
+def test_rows_are_sorted_by_their_digits(values):
+    order, ranks = in_order(values)
+    expected = np.argsort(values, kind="stable")
+    floats = values.dtype.kind == "f"
+    assert np.array_equal(values[order], values[expected], equal_nan=floats)
+    assert np.array_equal(ranks[order], np.arange(len(values)))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +38,7 @@ def write_table(
 
     `types` are the types that results had before: they stay, unless values need a wider one.
     """
-    names = _names(tuple(name for window_names, _ in reports for name in window_names))
+    names = _names(tuple(chain.from_iterable(window_names for window_names, _ in reports)))
     lines = [report.windows for _, report in reports]
     windows = together(lines) if lines else np.zeros((0, 7), np.int64)
     offsets = np.cumsum([0, *(len(window_names) for window_names, _ in reports)])

@@ -43,7 +43,7 @@ def roll_ranks(
         hi = max(lo + 1, int(np.searchsorted(spans.ends, base + reach, side="right")))
         top = int(spans.ends[hi - 1])
         block = column[base:top]
-        order, ranks = _sorted(block)
+        order, ranks = in_order(block)
         ordered = block[order].astype(outs.dtype)
         bits = np.zeros(len(block) // 64 + 2, np.uint64)
         _module().roll_ranks(
@@ -65,7 +65,7 @@ def roll_ranks(
     return outs, counts
 
 
-def _sorted(values: Array) -> tuple[Array, Array]:
+def in_order(values: Array) -> tuple[Array, Array]:
     """Return the rows in the order of their values, NaN last, and the place of each row in it."""
     n = len(values)
     keys, spare_keys = _keys(values), np.empty(n, np.uint64)

@@ -8,6 +8,7 @@ computed from the windows' periods instead.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Lattice:
             np.array([offset for _, offset in ordered], np.int64),
         )
 
-    @property
+    @cached_property
     def step(self) -> int:
         """The largest distance of which all distances between edges are multiples."""
         return math.gcd(*self.steps.tolist(), *np.diff(self.offsets).tolist())

@@ -78,13 +78,14 @@ def every_end(
     e = first_end(size, every, origin, max(after, meta[h, 0]))
     lo = h
     hi = h
+    last = e - size - 1
     while e <= upto:
-        if every >= size and hi > h and e - size <= meta[hi - 1, 0] + every:
-            lo = find(meta, hi, tail, e - size)
+        if e - size == last:  # it begins where the one before ended
+            lo = hi
         elif per_unit > 0.0:
             lo = locate(meta, h, tail, e - size, locator, per_unit)
         else:
-            lo = find(meta, lo, tail, e - size)
+            lo = find(meta, hi if every >= size else lo, tail, e - size)
         if lo == tail:
             break
         if meta[lo, 0] >= e:
@@ -98,6 +99,7 @@ def every_end(
             return -1
         write(out, n, k, d, e - size, e, lo, hi, 0)
         n += 1
+        last = e
         e += every
     return n
 
