@@ -8,7 +8,7 @@ n - 1 rows and periods into blocks. A window that ends in a block begins in the 
 
 The blocks between are two partials again: blocks to the end of the old period, blocks since the start
 of the new one. They go into the first tail of a block, so that a row costs three combines at any n, and
-what is kept per row is as long as a block and stays in the fastest cache.
+what is kept per row is as long as a block and stays in a near cache.
 
 grid is (n, rows of a block, blocks of a period). A chain of combines is as slow as one combine is long,
 so four stretches of the rows are worked on at once; stretch i is at block numbers[i] of a period, which
