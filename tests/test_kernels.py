@@ -77,6 +77,24 @@ def test_the_same_source_runs_interpreted(case, tmp_path):
     assert run(case, tmp_path, NUMBA_DISABLE_JIT="1")[0] == "1225.0"
 
 
+def test_order_statistics_and_clocks_run_interpreted(tmp_path):
+    script = """
+import numpy as np, muntin as mt
+from muntin.kernels.latency import ticks
+x = np.random.default_rng(0).integers(-20, 20, 200).astype(float)
+found = mt.rolling(x, 7, mt.Median(), min_periods=1)
+assert found.tolist() == [np.median(x[max(0, i - 6) : i + 1]) for i in range(200)]
+assert (ticks("DabaLite", mt.Max(), x, 7) > 0).all()
+print("the same")
+"""
+    environment = {"MUNTIN_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("the same\n", "")
+
+
 def test_the_folder_follows_the_platform_or_the_variable(monkeypatch, tmp_path):
     monkeypatch.setenv("MUNTIN_CACHE_DIR", str(tmp_path))
     assert folder() == tmp_path

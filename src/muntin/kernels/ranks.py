@@ -15,7 +15,6 @@ from muntin.kernels.spans import Array, Spans
 U = np.uint64
 SMALLEST_BLOCK = 1 << 13
 WINDOWS_PER_BLOCK = 4
-DIGITS, DIGIT_BITS = 6, 11
 SIGN = U(1 << 63)
 
 
@@ -70,7 +69,7 @@ def in_order(values: Array) -> tuple[Array, Array]:
     n = len(values)
     keys, spare_keys = _keys(values), np.empty(n, np.uint64)
     rows, spare_rows, ranks = np.empty((3, n), np.uint32)
-    counts = np.zeros((DIGITS, 1 << DIGIT_BITS), np.int32)
+    counts = np.zeros((6, 1 << 11), np.int32)
     order = _module().sort_rows(keys, rows, spare_keys, spare_rows, counts, ranks)
     return order, ranks
 
