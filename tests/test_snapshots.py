@@ -1,7 +1,6 @@
 """Snapshots restore exactly; anything else is one clear error, and runs nothing."""
 
 import datetime as dt
-import hashlib
 import pickle
 import random
 import uuid
@@ -10,12 +9,13 @@ from decimal import Decimal
 import msgpack
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import muntin as mt
 from muntin.aggregates import close, seal, unseal
-from muntin.aggregates.encoding import DAMAGE, HEADER
+from muntin.aggregates.encoding import DAMAGE, HEADER, MAGIC, VERSION
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", mt.ALGORITHMS.values(), ids=mt.ALGORITHMS)
 
@@ -204,7 +204,7 @@ def test_what_is_nested_too_deep_is_refused_both_ways():
     body = msgpack.packb([])
     for _ in range(400):
         body = msgpack.packb(msgpack.ExtType(1, body))
-    header = HEADER.pack(b"MNTN", 1, hashlib.blake2b(body, digest_size=16).digest())
+    header = HEADER.pack(MAGIC, VERSION, xxhash.xxh3_128_digest(body))
     with pytest.raises(mt.SnapshotError, match="32 deep"):
         unseal(header + body)
 
@@ -244,11 +244,31 @@ def test_values_keep_their_type(value):
     assert type(restored) is type(value)
 
 
-def test_arrays_keep_dtype_and_shape():
-    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+whole_numbers = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(
+    kind=st.sampled_from([np.int16, np.int64, np.uint64, np.float64, np.bool_]),
+    least=whole_numbers,
+    span=st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**63, 2**64 - 1]),
+    shape=st.sampled_from([(0,), (0, 3), (1,), (7,), (4, 3), (2, 2, 2)]),
+)
+def test_arrays_keep_dtype_shape_and_values(kind, least, span, shape):
+    """Whatever the distances between whole numbers, which decide in how many bytes they are written."""
+    edges = [max(-(2**63), min(least + x, 2**63 - 1)) for x in (0, span // 2, span)]
+    whole = np.resize(np.array(edges, np.int64), shape)
+    array = np.array(whole, np.int64).astype(kind)
     restored = unseal(seal(array))
     assert restored.dtype == array.dtype
+    assert restored.shape == array.shape
     assert (restored == array).all()
+    assert restored.flags.writeable
+
+
+@pytest.mark.parametrize(("span", "each"), [(255, 1), (65_535, 2), (2**32 - 1, 4), (2**32, 8)])
+def test_whole_numbers_take_as_few_bytes_as_their_distances(span, each):
+    array = np.array([5, 5 + span] * 500) + 10**15
+    assert each * array.size <= len(seal(array)) < each * array.size + 100
 
 
 def test_objects_need_an_encoder():

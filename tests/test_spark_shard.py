@@ -11,7 +11,7 @@ import pytest
 import muntin as mt
 from muntin.spark import blocks
 from muntin.spark.blocks import KEYS_PER_BLOCK, cut, joined
-from muntin.spark.packing import HASH, Packing
+from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 
 SCHEMA = pa.schema(
@@ -52,11 +52,6 @@ def rows(rng: np.random.Generator, first: int, last: int, count: int, keys: int 
         },
         schema=SCHEMA,
     )
-
-
-def hashed(table: pa.Table) -> pa.Table:
-    codes = [hash(k) for k in table["k"].to_pylist()]
-    return table.append_column(HASH, pa.array(codes, pa.int64()))
 
 
 def listed(table: pa.Table | None) -> list[dict]:
@@ -108,7 +103,7 @@ def test_shards_report_what_one_operator_reports(name: str, seed: int, monkeypat
         expected = listed(whole.process(table)) + listed(whole.advance(watermark))
         packed: dict[int, list[bytes]] = {i: [] for i in range(shards)}
         for half in (table.slice(0, len(table) // 2), table.slice(len(table) // 2)):
-            for shard, payload in packing.pack(hashed(half), shards) if len(half) else ():
+            for shard, payload in packing.pack(half, shards) if len(half) else ():
                 packed[shard].append(payload)
         reported: list[dict] = []
         for i, payloads in packed.items():
@@ -126,7 +121,7 @@ def test_shards_report_what_one_operator_reports(name: str, seed: int, monkeypat
 def run(packing: Packing, store: MemoryBlocks, batches, copies: Copies) -> list[dict]:
     reported = []
     for table, watermark in batches:
-        packed = [p for _, p in packing.pack(hashed(table), 1)] if len(table) else []
+        packed = [p for _, p in packing.pack(table, 1)] if len(table) else []
         reported += listed(Shard(packing, store, {}, copies).take(packed, watermark).results)
     return reported
 
@@ -140,7 +135,7 @@ def test_what_is_written_does_not_grow_with_the_window() -> None:
         packing = Packing(f"size {size}", query({"a": mt.Sliding(size, 1)}, COMMUTATIVE), EMPTY)
         store, copies, total = MemoryBlocks(), Copies(), 0
         for table, watermark in batches:
-            packed = [p for _, p in packing.pack(hashed(table), 1)]
+            packed = [p for _, p in packing.pack(table, 1)]
             total += Shard(packing, store, {}, copies).take(packed, watermark).written
         written[size] = total
     assert written[2000] < 2 * written[20]

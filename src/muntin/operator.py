@@ -211,8 +211,8 @@ class Operator:
     def fold(self, data: Any) -> tuple[Cells, Array]:
         """Fold rows into slices, which another operator of the same query can `merge`; keep nothing.
 
-        Returns with them the number of each row's key among theirs. Asks for a query that `can_fold`,
-        and for types that are known: see `expect`.
+        Returns with them a hash of each of their keys. Asks for a query that `can_fold`, and for types
+        that are known: see `expect`.
         """
         batch = self._needs.read(data, self._time_type)
         keys = KeyTable(self.query.keys)
@@ -222,7 +222,7 @@ class Operator:
         lane.grow_keys(len(keys))
         rows = Rows(numbers, owned(batch.times), inputs)
         cells = lane.cells(keys.columns(np.arange(len(keys))), rows)
-        return replace(cells, bad_times=batch.bad_times), numbers
+        return replace(cells, bad_times=batch.bad_times), keys.hashes()
 
     @property
     def span(self) -> tuple[int, int] | None:

@@ -1,22 +1,24 @@
 """Plain data to bytes and back, with a version and a checksum, and without running anything.
 
-A sealed message is magic, format version, checksum of the body, body. The body is MessagePack, with
-extension types for what Python has beyond it. Reading builds only the types listed here: nothing in
-the bytes can name code. Every defect in what is read is one SnapshotError.
+A sealed message is magic, format version, checksum of the body (XXH3, 128 bits), body. The body is
+MessagePack, with extension types for what Python has beyond it. Whole numbers in arrays are written as
+distances from the least of their column, in as few bytes as they take. Reading builds only the types
+listed here: nothing in the bytes can name code. Every defect in what is read is one SnapshotError.
 """
 
 import datetime as dt
 import decimal
-import hashlib
 import struct
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import numpy as np
+import xxhash
 
 MAGIC = b"MNTN"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct(">4sH16s")
 DEEPEST = 32  # nested tuples and the like; deeper ones could exhaust the stack while they are read
 DAMAGE = (
@@ -52,8 +54,8 @@ def unseal(message: bytes) -> Any:
     """Decode what seal made, or raise SnapshotError."""
     if not isinstance(message, bytes | bytearray | memoryview):
         raise SnapshotError(f"a snapshot is bytes, got {type(message).__name__}")
-    message = bytes(message)
-    if len(message) < HEADER.size or not message.startswith(MAGIC):
+    message = memoryview(message)
+    if len(message) < HEADER.size or message[: len(MAGIC)] != MAGIC:
         raise SnapshotError("these bytes are not a muntin snapshot (no MNTN header)")
     _, version, checksum = HEADER.unpack_from(message)
     if version != VERSION:
@@ -69,8 +71,8 @@ def unseal(message: bytes) -> Any:
         raise SnapshotError(f"the snapshot's content cannot be decoded: {error}") from error
 
 
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
+def _checksum(body: bytes | memoryview) -> bytes:
+    return xxhash.xxh3_128_digest(body)
 
 
 def _pack(value: Any, depth: int = 0) -> Any:
@@ -83,7 +85,7 @@ def _pack(value: Any, depth: int = 0) -> Any:
     return msgpack.packb(value, default=extension, strict_types=True)
 
 
-def _unpack(body: bytes, depth: int = 0) -> Any:
+def _unpack(body: bytes | memoryview, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise ValueError(f"it is nested more than {DEEPEST} deep")
 
@@ -99,9 +101,7 @@ def _pack_extension(value: Any, depth: int) -> Any:
         code = _CODE_OF_TYPE[kind]
         return msgpack.ExtType(code, _pack(_EXTENSIONS[code][1](value), depth))
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
-        return msgpack.ExtType(
-            _NUMPY, _pack([value.dtype.str, value.shape, value.tobytes()], depth)
-        )
+        return msgpack.ExtType(_NUMPY, _pack(_numpy_parts(value), depth))
     raise TypeError(
         f"a partial of type {kind.__qualname__} cannot be written: give the aggregate encode= and "
         "decode= functions that turn it into plain data (numbers, text, bytes, tuples, lists, dicts)"
@@ -117,9 +117,27 @@ def _unpack_extension(code: int, body: bytes, depth: int) -> Any:
     return _EXTENSIONS[code][2](content)
 
 
-def _numpy_value(dtype: str, shape: list[int], data: bytes) -> Any:
-    import numpy as np
+def _numpy_parts(value: Any) -> list[Any]:
+    """Return dtype, shape, and bytes: of whole numbers in columns the least and the distances from it."""
+    if value.dtype == np.int64 and value.size and value.ndim in (1, 2):
+        columns = [_distances(column) for column in value.reshape(len(value), -1).T]
+        return [value.dtype.str, value.shape, columns]
+    return [value.dtype.str, value.shape, value.tobytes()]
 
+
+def _distances(column: Any) -> list[Any]:
+    least = int(column.min())
+    span = int(column.max()) - least
+    dtype = next((d for d in _DISTANCES if span < 256 ** int(d[-1])), None)
+    if dtype is None:
+        return [0, column.dtype.str, column.tobytes()]
+    return [least, dtype, (column - least).astype(dtype).tobytes()]
+
+
+def _numpy_value(dtype: str, shape: list[int], data: Any) -> Any:
+    if isinstance(data, list):
+        columns = [np.add(np.frombuffer(c, d), np.int64(least), dtype=np.int64) for least, d, c in data]
+        return (np.stack(columns, 1) if len(shape) > 1 else columns[0]).reshape(tuple(shape))
     values = np.frombuffer(data, dtype=np.dtype(dtype)).reshape(tuple(shape)).copy()
     return values if shape else values[()]
 
@@ -137,6 +155,7 @@ def _timedelta(parts: list[int]) -> dt.timedelta:
 
 
 _NUMPY = 0
+_DISTANCES = ("<u1", "<u2", "<u4")
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     1: (tuple, list, tuple),
     2: (int, _int_to_bytes, _int_from_bytes),

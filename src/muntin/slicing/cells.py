@@ -4,14 +4,14 @@ On many machines rows are folded where they are, and only slices travel to the o
 keys. This is right wherever the order of rows does not matter and all edges are known without them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.slicing.loops import Array
+from muntin.slicing.loops import NEVER, Array
 
 KEY_OF, START_OF, ROWS, FIRST, LAST = range(5)
 
@@ -38,18 +38,36 @@ class Cells:
         """How many keys there are; without key columns, one."""
         return len(self.keys[0]) if self.keys else 1
 
-    def take(self, which: Array) -> "Cells":
-        """Return some of the slices, with the keys that they have; what was left out is not counted."""
-        found = self.found[which]
-        keys, found[:, KEY_OF] = np.unique(found[:, KEY_OF], return_inverse=True)
-        parts = [tuple(array[which] for array in column) for column in self.parts]
-        return Cells([k.take(pa.array(keys)) for k in self.keys], found, parts)
+    @property
+    def first(self) -> int:
+        """Where the first of the slices starts."""
+        return int(self.found[:, START_OF].min(initial=NEVER))
+
+    def parted(self, home: Array) -> Iterator[tuple[int, "Cells"]]:
+        """Yield the slices that go to each home; home[k] is that of key k.
+
+        What was dropped is told once, with the first.
+        """
+        mine = self.found[:, KEY_OF]
+        home_of = home[mine]
+        told = {"dropped": self.dropped, "bad_times": self.bad_times}
+        for place in np.unique(home_of).tolist() or [0]:
+            which = np.nonzero(home_of == place)[0]
+            there = np.zeros(len(home), np.bool_)
+            there[mine[which]] = True
+            found = self.found[which]
+            found[:, KEY_OF] = (np.cumsum(there) - 1)[mine[which]]
+            keys = [key.filter(pa.array(there)) for key in self.keys]
+            yield place, Cells(keys, found, _picked(self.parts, which), **told)
+            told = {}
 
     def plain(self, partials: list[Any]) -> dict[str, Any]:
         """Return the cells as plain data; `partials` know how to write their own."""
+        found = self.found.copy()
+        found[:, [FIRST, LAST]] -= found[:, [START_OF]]  # small numbers take few bytes
         return {
             "keys": written(self.keys, [str(i) for i in range(len(self.keys))]),
-            "found": self.found,
+            "found": found,
             "parts": [c.written(p) for c, p in zip(partials, self.parts, strict=True)],
             "dropped": self.dropped,
             "bad_times": self.bad_times,
@@ -59,8 +77,13 @@ class Cells:
     def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "Cells":
         """Return the cells that plain() told of."""
         found = plain["found"]
+        found[:, [FIRST, LAST]] += found[:, [START_OF]]
         parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
         return cls(read(plain["keys"]).columns, found, parts, plain["dropped"], plain["bad_times"])
+
+
+def _picked(parts: list[tuple[Array, ...]], which: Array) -> list[tuple[Array, ...]]:
+    return [tuple(array[which] for array in column) for column in parts]
 
 
 def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:

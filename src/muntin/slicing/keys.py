@@ -24,6 +24,8 @@ from muntin.slicing import key_loops
 from muntin.slicing.cells import read, written
 
 U = np.uint64
+MIXING = ((U(30), U(0xBF58476D1CE4E5B9)), (U(27), U(0x94D049BB133111EB)), (U(31), U(1)))
+"""Shifts and factors that let every bit of a word reach all others (SplitMix64, OOPSLA 2014)."""
 FIRST_ROOM = 8
 CODE_BITS = 32
 NO_NULLS = np.empty(0, np.bool_)
@@ -75,6 +77,10 @@ class KeyTable:
         """Return the key columns of these keys."""
         leaves = self._chain.leaves(numbers)
         return [_joined(type_, leaves) for type_ in self._types]
+
+    def hashes(self) -> Array:
+        """Return a number of 64 bits for each key; equal keys have the same in every process."""
+        return self._chain.hashes(len(self))
 
     def keep(self, alive: Array) -> None:
         """Forget the keys that are not alive, and number the others anew in their order."""
@@ -233,13 +239,27 @@ class _Chain:
 
     def leaves(self, numbers: Array) -> Iterator[pa.Array]:
         """Return the leaves of these numbers."""
+        codes = self._codes_of(numbers)
+        return (table.leaf(code) for table, code in zip(self._codes, codes, strict=True))
+
+    def hashes(self, count: int) -> Array:
+        """Return a hash of all leaves for each of the first numbers."""
+        hashed = np.zeros(count, U)
+        codes = self._codes_of(np.arange(count))
+        for table, code in zip(self._codes, codes, strict=True):
+            hashed += table.keys[code].view(U)
+            for shift, factor in MIXING:
+                hashed = (hashed ^ (hashed >> shift)) * factor
+        return hashed
+
+    def _codes_of(self, numbers: Array) -> list[Array]:
+        """Return the code of each leaf, first to last."""
         codes = []
         for table in reversed(self._pairs):
             words = table.keys[numbers]
             codes.append(words & (2**CODE_BITS - 1))
             numbers = words >> CODE_BITS
-        codes.append(numbers)
-        return (table.leaf(codes.pop()) for table in self._codes)
+        return [numbers, *reversed(codes)][: len(self._codes)]
 
 
 class _Words:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from muntin.needs import Needs
 from muntin.query import Query
 from muntin.spark.batch import batch_results
-from muntin.spark.packing import HASH, Packing
+from muntin.spark.packing import Packing
 from muntin.spark.results import result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from muntin.spark.streaming import METRICS, arrow_schema, stream_results
@@ -141,14 +141,12 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
 
 
 def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
-    """Return the columns that are needed, times as microseconds, and a hash of the keys."""
+    """Return the columns that are needed, times as microseconds."""
     moment = F.col(f"`{query.time}`")
     if isinstance(df.schema[query.time].dataType, TimestampType):
         moment = F.unix_micros(moment)
     columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
-    named = [column.alias(name) for column, name in zip(columns, names, strict=True)]
-    keys = [F.col(f"`{name}`") for name in query.keys] or [F.lit(0)]
-    return df.select(*named, F.xxhash64(*keys).alias(HASH))
+    return df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
 
 
 def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.operator import Operator
-from muntin.spark.packing import HASH, Packing
+from muntin.spark.packing import Packing
 from muntin.spark.streaming import PACKED, Packer, arrow_schema, fitted, large
 from muntin.windows import Periodic
 
@@ -28,7 +28,7 @@ ARRIVAL = "__muntin_arrival"
 def batch_results(
     rows: DataFrame, packing: Packing, schema: StructType, partitions: int
 ) -> DataFrame:
-    """Return the results of a query over rows with a hash of their keys."""
+    """Return the results of a query over rows."""
     packing = replace(packing, query=replace(packing.query, lateness=0, watermark=0))
     if packing.query.plan().can_fold:
         packed = rows.mapInArrow(Packer(packing, partitions), PACKED)
@@ -36,7 +36,8 @@ def batch_results(
         return placed.mapInArrow(_Merger(packing, schema), schema)
     by_time = [F.col(f"`{packing.query.time}`"), F.col(ARRIVAL)]
     arrived = rows.withColumn(ARRIVAL, F.monotonically_increasing_id())
-    placed = arrived.repartition(partitions, HASH).sortWithinPartitions(*by_time)
+    keys = [F.col(f"`{name}`") for name in packing.query.keys] or [F.lit(0)]
+    placed = arrived.repartition(partitions, *keys).sortWithinPartitions(*by_time)
     return placed.drop(ARRIVAL).mapInArrow(_Runner(packing, schema), schema)
 
 
@@ -73,7 +74,7 @@ class _Runner:
         yield from fitted(operator.complete(), wanted).to_batches()
 
     def _taken(self, operator: Operator, table: pa.Table) -> Iterator[pa.Table]:
-        yield operator.process(table.drop_columns([HASH]))
+        yield operator.process(table)
         yield operator.advance()
 
 

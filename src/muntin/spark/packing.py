@@ -5,7 +5,7 @@ travels does not depend on how many rows a key has. Else they travel as they are
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,10 +15,10 @@ from muntin.aggregates import seal, unseal
 from muntin.operator import Operator
 from muntin.query import Query
 from muntin.slicing.cells import Cells
+from muntin.slicing.keys import KeyTable
 from muntin.slicing.loops import Array
 
 CELLS, AS_ROWS = b"C", b"R"
-HASH = "__muntin_hash"
 U32 = 0xFFFFFFFF
 
 
@@ -35,8 +35,8 @@ class Packing:
 
     @property
     def schema(self) -> pa.Schema:
-        """The types of rows with the hash of their keys; their time is a time, not microseconds."""
-        return self.empty.schema.append(pa.field(HASH, pa.int64()))
+        """The types of rows; their time is a time, not microseconds."""
+        return self.empty.schema
 
     def operator(self, query: Query) -> Operator:
         """Return a new operator, which knows the types of all columns."""
@@ -44,37 +44,27 @@ class Packing:
         operator.expect(self.empty)
         return operator
 
-    def pack(self, table: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
-        """Yield what goes to each shard; a row's hash of its keys says which it is."""
-        hashes = table[HASH].to_numpy()
-        rows = table.drop_columns([HASH])
+    def pack(self, rows: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what goes to each shard; a hash of a row's keys says which it is."""
         if self.query.plan().can_fold:
-            yield from self._cells(rows, hashes, shards)
+            folder = _folder(self)
+            cells, hashes = folder.fold(rows)
+            for shard, mine in cells.parted(_home(hashes, shards)):
+                yield shard, CELLS + seal(mine.plain(folder.partials))
             return
-        home = hashes % shards
+        keys = KeyTable(self.query.keys)
+        numbers = keys.number([rows[n].combine_chunks() for n in self.query.keys], len(rows))
+        home = _home(keys.hashes(), shards)[numbers]
         for shard in np.unique(home).tolist():
             mine = rows.filter(pa.array(home == shard)) if shards > 1 else rows
             yield shard, AS_ROWS + _stream(mine)
 
-    def _cells(self, rows: pa.Table, hashes: Array, shards: int) -> Iterator[tuple[int, bytes]]:
-        folder = _folder(self)
-        cells, numbers = folder.fold(rows)
-        by_key = np.zeros(cells.key_count, np.int64)
-        by_key[numbers] = hashes % shards
-        home = by_key[cells.found[:, 0]]
-        first, *others = np.unique(home).tolist() or [0]
-        mine = cells.take(np.nonzero(home == first)[0])
-        mine = replace(mine, dropped=cells.dropped, bad_times=cells.bad_times)
-        yield first, CELLS + seal(mine.plain(folder.partials))
-        for shard in others:
-            mine = cells.take(np.nonzero(home == shard)[0])
-            yield shard, CELLS + seal(mine.plain(folder.partials))
-
     def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
         """Give an operator what was packed, and return what it reports at once."""
-        for payload in packed:
-            if payload[:1] == CELLS:
-                operator.merge(Cells.from_plain(unseal(payload[1:]), operator.partials))
+        folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
+        cells = [Cells.from_plain(plain, operator.partials) for plain in folded]
+        for piece in sorted(cells, key=lambda piece: piece.first):  # older slices are put in place
+            operator.merge(piece)
         rows = [pa.ipc.open_stream(p[1:]).read_all() for p in packed if p[:1] == AS_ROWS]
         if not rows:
             return []
@@ -82,6 +72,11 @@ class Packing:
         if self.query.ordered:  # the order of rows that came by several ways
             table = table.take(_by_time(table[self.query.time]))
         return [operator.process(table)]
+
+
+def _home(hashes: Array, shards: int) -> Array:
+    """Return the shard of each hash; what a checkpoint has depends on it."""
+    return (hashes % np.uint64(shards)).astype(np.int64)
 
 
 _FOLDERS: dict[str, Operator] = {}

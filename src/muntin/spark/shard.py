@@ -6,13 +6,13 @@ is cut into blocks, and those that have changed are written (`blocks.py`). A cop
 another process had the shard in between, catches up from the log; a new one is read from blocks and log.
 """
 
-import hashlib
 import uuid
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
+import xxhash
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.operator import Counters, Operator
@@ -20,12 +20,10 @@ from muntin.query import Query, identity, refuse_other
 from muntin.spark.blocks import cut, joined
 from muntin.spark.packing import Packing
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "header"
 SHORT_LOG = 1 << 16
 LONG_LOG = 64
-SHARE = 16
-"""The log may have a sixteenth of the bytes of the blocks before the blocks are written again."""
 COPIES = 1 << 30
 NOTHING = -LONG_LOG
 """The version of blocks that are of no use any more."""
@@ -69,7 +67,6 @@ class Header:
     version: int = 0
     token: str = ""
     base: int = 0
-    rewritten: int = 0
     blocks: dict[str, tuple[str, int]] = field(default_factory=dict)
     stretches: dict[str, int] = field(default_factory=dict)
     log: list[tuple[int, str, int]] = field(default_factory=list)
@@ -199,8 +196,7 @@ class Shard:
         block = self._store.get(name)
         if block is None:
             raise SnapshotError(f"block {name!r} is missing from the state store")
-        size, body = unseal(block)
-        return unseal(pa.decompress(body, size, "lz4", asbytes=True))
+        return unseal(block)
 
     def _extended(self, header: Header, operator: Operator) -> Operator:
         """Add the windows that the query has and the state has not."""
@@ -218,13 +214,13 @@ class Shard:
     def _save(
         self, header: Header, operator: Operator, packed: list[bytes], watermark: int | None
     ) -> None:
-        entry = _packed((packed, watermark))
-        grown = header.log_bytes + len(entry)
-        enough = max(SHORT_LOG, header.rewritten, header.block_bytes // SHARE)
+        size = sum(map(len, packed))
+        enough = max(SHORT_LOG, header.block_bytes)
         behind = header.version - header.base
-        if grown >= enough or behind >= LONG_LOG or header.base == NOTHING:
+        if header.log_bytes + size > enough or behind >= LONG_LOG or header.base == NOTHING:
             self._write_blocks(header, operator)
-        if header.base < header.version or SHARE * len(entry) < header.block_bytes:
+        if header.base < header.version or size < header.block_bytes:
+            entry = seal((packed, watermark))
             self._put(f"log/{header.version}", entry)
             header.log.append((header.version, header.token, len(entry)))
         else:  # a log with a gap is of no use
@@ -234,21 +230,14 @@ class Shard:
     def _write_blocks(self, header: Header, operator: Operator) -> None:
         """Write the blocks that have changed, and forget most of the log."""
         blocks = cut(operator.plain(), header.stretches)
-        before, written = header.blocks, self._written
-        header.blocks = {}
+        before, header.blocks = header.blocks, {}
         for name, content in blocks.items():
-            raw = seal(content)
-            digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
-            held = before.get(name)
-            if held is not None and held[0] == digest:
-                header.blocks[name] = held
-                continue
-            block = _squeezed(raw)
-            self._put(f"block/{name}", block)
-            header.blocks[name] = (digest, len(block))
+            block = seal(content)
+            header.blocks[name] = (xxhash.xxh3_128_hexdigest(block), len(block))
+            if header.blocks[name] != before.get(name):
+                self._put(f"block/{name}", block)
         for name in before.keys() - header.blocks.keys():
             self._store.delete(f"block/{name}")
-        header.rewritten = self._written - written
         header.base = header.version
         self._shorten(header)
 
@@ -257,7 +246,7 @@ class Shard:
         kept = total = 0
         for _, _, size in reversed(header.log[-LONG_LOG:]):
             total += size
-            kept += SHARE * total <= header.block_bytes
+            kept += total <= header.block_bytes
         self._forget(header, len(header.log) - kept)
 
     def _forget(self, header: Header, entries: int) -> None:
@@ -268,14 +257,6 @@ class Shard:
     def _put(self, name: str, block: bytes) -> None:
         self._written += len(block)
         self._store.put(name, block)
-
-
-def _packed(content: Any) -> bytes:
-    return _squeezed(seal(content))
-
-
-def _squeezed(raw: bytes) -> bytes:
-    return seal((len(raw), pa.compress(raw, "lz4", asbytes=True)))
 
 
 def _as_it_was(query: Query, saved: dict[str, Any]) -> Query:
