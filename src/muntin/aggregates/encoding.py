@@ -54,15 +54,15 @@ def unseal(message: bytes) -> Any:
     """Decode what seal made, or raise SnapshotError."""
     if not isinstance(message, bytes | bytearray | memoryview):
         raise SnapshotError(f"a snapshot is bytes, got {type(message).__name__}")
-    message = memoryview(message)
-    if len(message) < HEADER.size or message[: len(MAGIC)] != MAGIC:
+    view = memoryview(message)
+    if len(view) < HEADER.size or view[: len(MAGIC)] != MAGIC:
         raise SnapshotError("these bytes are not a muntin snapshot (no MNTN header)")
-    _, version, checksum = HEADER.unpack_from(message)
+    _, version, checksum = HEADER.unpack_from(view)
     if version != VERSION:
         raise SnapshotError(
             f"snapshot format {version} cannot be read here; this muntin reads {VERSION}"
         )
-    body = message[HEADER.size :]
+    body = view[HEADER.size :]
     if _checksum(body) != checksum:
         raise SnapshotError("the snapshot is truncated or altered: its checksum does not match")
     try:
@@ -118,7 +118,7 @@ def _unpack_extension(code: int, body: bytes, depth: int) -> Any:
 
 
 def _numpy_parts(value: Any) -> list[Any]:
-    """Return dtype, shape, and bytes: of whole numbers in columns the least and the distances from it."""
+    """Return dtype, shape, and bytes: of whole numbers each column's least and distances from it."""
     if value.dtype == np.int64 and value.size and value.ndim in (1, 2):
         columns = [_distances(column) for column in value.reshape(len(value), -1).T]
         return [value.dtype.str, value.shape, columns]
@@ -136,7 +136,9 @@ def _distances(column: Any) -> list[Any]:
 
 def _numpy_value(dtype: str, shape: list[int], data: Any) -> Any:
     if isinstance(data, list):
-        columns = [np.add(np.frombuffer(c, d), np.int64(least), dtype=np.int64) for least, d, c in data]
+        columns = [
+            np.add(np.frombuffer(c, d), np.int64(least), dtype=np.int64) for least, d, c in data
+        ]
         return (np.stack(columns, 1) if len(shape) > 1 else columns[0]).reshape(tuple(shape))
     values = np.frombuffer(data, dtype=np.dtype(dtype)).reshape(tuple(shape)).copy()
     return values if shape else values[()]

@@ -59,6 +59,7 @@ ENTRIES = (
     "update_trees",
     "count_keys",
     "claim_room",
+    "widen_rooms",
     "move_runs",
     "insert_rows",
     "find_all",

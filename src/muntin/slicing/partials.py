@@ -31,13 +31,10 @@ class Partials:
     def _base(self) -> int:
         return self._places if self.eager else 0
 
-    def resize(self, places: int) -> None:
-        """Make room for so many places; the tree is built anew by who asks for more."""
-        arrays = self.kernels.buffer(2 * places if self.eager else places)
-        base = places if self.eager else 0
-        for new, held in zip(arrays, self._arrays, strict=True):
-            new[base : base + self._places] = held[self._base : self._base + self._places]
-        self._arrays, self._places = arrays, places
+    def renew(self, places: int) -> None:
+        """Have so many places, with nothing at them; a tree is built anew by who asks for them."""
+        self._arrays = self.kernels.buffer(2 * places if self.eager else places)
+        self._places = places
 
     def retype(self, kernels: SliceKernels) -> None:
         """Hold partials of another type, because only nulls came so far."""

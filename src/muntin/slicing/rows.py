@@ -59,11 +59,9 @@ class Objects:
     def __init__(self) -> None:
         self.array = np.empty(0, object)
 
-    def resize(self, places: int) -> None:
-        """Make room for so many places."""
-        array = np.empty(places, object)
-        array[: len(self.array)] = self.array
-        self.array = array
+    def renew(self, places: int) -> None:
+        """Have so many places, with nothing at them."""
+        self.array = np.empty(places, object)
 
     @property
     def arrays(self) -> tuple[Array, ...]:

@@ -20,6 +20,14 @@ def count_keys(items: Any, more: Any, keys: Any) -> Any:
     return count
 
 
+def wider(need: Any, room: Any) -> Any:
+    """Return the room of a run with so many items that is at its room's end.
+
+    A run that leaves a third of its room free can move down in it; else it gets twice its length.
+    """
+    return max(4, 2 * need) if 3 * need > 2 * room else room
+
+
 def claim_room(
     keys: Any,
     more: Any,
@@ -29,13 +37,22 @@ def claim_room(
     length: Any,
     moved: Any,
     top: Any,
+    places: Any,
     moves: Any,
 ) -> Any:
     """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
 
-    A run that leaves a third of its room free moves down in it, else it gets a room of twice its length
-    at the top. moves[j] is (from, to, items). more is 0 again after it.
+    Wider rooms are at the top. moves[j] is (from, to, items). more is 0 again after it. If the arena has
+    too few places, nothing is done, and instead of moves -1 is returned.
     """
+    wanted = top
+    for j in range(len(keys)):
+        k = keys[j]
+        need = length[k] + more[k]
+        if head[k] + need > base[k] + room[k] and wider(need, room[k]) > room[k]:
+            wanted += wider(need, room[k])
+    if wanted > places:
+        return top, -1
     count = 0
     for j in range(len(keys)):
         k = keys[j]
@@ -43,10 +60,11 @@ def claim_room(
         more[k] = 0
         if head[k] + need <= base[k] + room[k]:
             continue
-        if 3 * need > 2 * room[k]:
-            room[k] = max(4, 2 * need)
+        size = wider(need, room[k])
+        if size > room[k]:
+            room[k] = size
             base[k] = top
-            top += room[k]
+            top += size
         moved[k] = True
         if length[k] > 0:
             moves[count, 0] = head[k]
@@ -57,18 +75,27 @@ def claim_room(
     return top, count
 
 
-def move_runs(array: Any, moves: Any) -> None:
-    """Move blocks (from, to, items) of an arena, one after the other.
+def widen_rooms(keys: Any, more: Any, head: Any, base: Any, length: Any, room: Any) -> None:
+    """Let each run that has no room for more[key] items have a wider one, wherever it will lie."""
+    for j in range(len(keys)):
+        k = keys[j]
+        need = length[k] + more[k]
+        if head[k] + need > base[k] + room[k]:
+            room[k] = wider(need, room[k])
 
-    A run moves down in its room or into a room that is empty: a block is never written over before it
-    has moved.
+
+def move_runs(source: Any, target: Any, moves: Any) -> None:
+    """Move blocks (from, to, items) of an arena, one after the other, to another or within it.
+
+    Within an arena a run moves down in its room or into a room that is empty: a block is never written
+    over before it has moved.
     """
     for j in range(len(moves)):
         a = moves[j, 0]
         b = moves[j, 1]
         for i in range(moves[j, 2]):
-            for c in range(array.shape[1]):
-                array[b + i, c] = array[a + i, c]
+            for c in range(source.shape[1]):
+                target[b + i, c] = source[a + i, c]
 
 
 def insert_rows(

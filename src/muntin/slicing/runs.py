@@ -2,7 +2,8 @@
 
 Items are slices or kept rows. What is known of an item without any aggregate is a row of `meta`; what
 aggregates hold (partials, values) are columns beside it that move when items move. A batch costs
-O(items it adds), amortised: a run that is full moves, and its room doubles.
+O(items it adds), amortised: a run that is full moves, and its room doubles; when the arena is full, all
+runs move to a new one and leave no gaps.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
 class Beside(Protocol):
     """Columns beside an arena's items."""
 
-    def resize(self, places: int) -> None:
-        """Make room for so many places."""
+    def renew(self, places: int) -> None:
+        """Have so many places, with nothing at them."""
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -62,7 +63,7 @@ class Runs:
 
     def beside(self, columns: Beside) -> None:
         """Keep columns beside the items from now on."""
-        columns.resize(self.places)
+        columns.renew(self.places)
         self._beside.append(columns)
 
     def grow_keys(self, keys: int) -> None:
@@ -75,40 +76,49 @@ class Runs:
 
     def reserve(self, items: Array) -> Array:
         """Make room for more items, given their keys; return the keys, each once."""
-        if 8 * self._top > 7 * self.places > FIRST_PLACES and self._is_sparse:
-            self.compact(np.ones(self.keys, np.bool_))
         module = compiled_loops()
         keys = np.empty(len(items), np.int64)
         keys = keys[: module.count_keys(items, self._more, keys)]
         moves = np.empty((len(keys), 3), np.int64)
-        state = (self._base, self._room, self.head, self.length, self.moved)
-        top, count = module.claim_room(keys, self._more, *state, self._top, moves)
+        top, count = self._claim(keys, moves)
+        if count < 0:
+            runs = (self.head, self._base, self.length, self._room)
+            module.widen_rooms(keys, self._more, *runs)
+            self._lay_out()
+            top, count = self._claim(keys, moves)
         self._top = int(top)
-        if self._top > self.places:
-            self._resize(1 << (self._top - 1).bit_length())
         if count:
             for array in self._arrays():
-                _move_runs(array, moves[:count])
+                _move_runs(array, array, moves[:count])
         return keys
 
-    @property
-    def _is_sparse(self) -> bool:
-        """Whether a third of the arena was left by runs that moved."""
-        return 2 * self._top > 3 * int(self._room.sum())
+    def _claim(self, keys: Array, moves: Array) -> tuple[int, int]:
+        state = (self._base, self._room, self.head, self.length, self.moved)
+        found: tuple[int, int] = compiled_loops().claim_room(
+            keys, self._more, *state, self._top, self.places, moves
+        )
+        return found
 
     def compact(self, alive: Array) -> None:
-        """Forget the keys that are not alive, and close the gaps that moved runs have left."""
+        """Forget the keys that are not alive, and close the gaps that they and moved runs have left."""
         for name in PER_KEY:
             setattr(self, name, getattr(self, name)[alive])
-        self._room[:] = np.where(self.length > 0, self._room, 0)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Move all runs to a new arena, one behind the other, with places left for more rooms."""
+        self._room = np.where((self.length > 0) | (self._more > 0), self._room, 0)
         base = np.cumsum(self._room) - self._room
-        live = self.length > 0
-        moves = np.stack([self.head, base, self.length], 1)[live]
-        source, target = _spread(moves)
-        for array in self._arrays():
-            array[target] = array[source]
-        self._base, self._top = base, int(self._room.sum())
-        self.head = base.copy()
+        moves = np.stack([self.head, base, self.length], 1)[self.length > 0]
+        self._top = int(self._room.sum())
+        places = max(FIRST_PLACES, 1 << (self._top + self._top // 4).bit_length())
+        held = self._arrays()
+        self.meta = np.empty((places, self.meta.shape[1]), np.int64)
+        for columns in self._beside:
+            columns.renew(places)
+        for old, new in zip(held, self._arrays(), strict=True):
+            _move_runs(old, new, moves)
+        self._base, self.head = base, base.copy()
         self.moved[:] = True
 
     def undo(self, keys: Array) -> Callable[[], None]:
@@ -159,14 +169,6 @@ class Runs:
                 array[target] = array[source]
         return places[:, 1], cut
 
-    def _resize(self, places: int) -> None:
-        meta = np.empty((places, self.meta.shape[1]), np.int64)
-        meta[: self.places] = self.meta
-        self.meta = meta
-        self.moved[:] = True
-        for columns in self._beside:
-            columns.resize(places)
-
     def _arrays(self) -> list[Array]:
         """Return all that there is of items, `meta` first."""
         return [self.meta, *(array for columns in self._beside for array in columns.arrays)]
@@ -202,14 +204,14 @@ class Runs:
         return places
 
 
-def _move_runs(array: Array, moves: Array) -> None:
+def _move_runs(old: Array, new: Array, moves: Array) -> None:
     """Move blocks (from, to, items) of numbers, or of objects."""
-    if array.dtype == object:
+    if old.dtype == object:
         source, target = _spread(moves)
-        array[target] = array[source]
+        new[target] = old[source]
     else:
-        words = array.view(f"i{array.itemsize}").reshape(len(array), -1)
-        compiled_loops().move_runs(words, moves)
+        words = (array.view(f"i{array.itemsize}").reshape(len(array), -1) for array in (old, new))
+        compiled_loops().move_runs(*words, moves)
 
 
 def _spread(moves: Array) -> tuple[Array, Array]:

@@ -26,9 +26,9 @@ from muntin.needs import Needs
 from muntin.query import Query
 from muntin.spark.batch import batch_results
 from muntin.spark.packing import Packing
-from muntin.spark.results import result_types
+from muntin.spark.results import arrow_schema, result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
-from muntin.spark.streaming import METRICS, arrow_schema, stream_results
+from muntin.spark.streaming import METRICS, stream_results
 
 MODES = ("append", "update")
 DELAY = "spark.watermarkDelayMs"

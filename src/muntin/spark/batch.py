@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from muntin.operator import Operator
 from muntin.spark.packing import Packing
-from muntin.spark.streaming import PACKED, Packer, arrow_schema, fitted, large
+from muntin.spark.results import arrow_schema, fitted
+from muntin.spark.streaming import PACKED, Packer, large
 from muntin.windows import Periodic
 
 RESULTS_AT_ONCE = 1 << 20

@@ -16,8 +16,7 @@ from muntin.query import COLUMNS, Query
 from muntin.spark.aggregation import UNHASHED, _arrow_type, _check_pickles
 from muntin.spark.frames import PLACE, Frame
 from muntin.spark.native_frames import FLOATS, NUMBERS
-from muntin.spark.results import TIME, result_types
-from muntin.spark.streaming import arrow_schema
+from muntin.spark.results import TIME, arrow_schema, result_types
 from muntin.windows import Tumbling, microseconds
 
 MEASURES = ("rows", "range")

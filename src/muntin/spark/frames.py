@@ -23,8 +23,8 @@ from muntin.frames.columns import Array, Column, read
 from muntin.kernels.spans import Bound, Groups, Spans, range_frames, row_frames
 from muntin.query import columns_of
 from muntin.slicing.keys import KeyTable
+from muntin.spark.results import fitted
 from muntin.spark.rolled import rolled
-from muntin.spark.streaming import fitted
 
 PLACE = "__muntin_place"
 ORDER_BITS = 48

@@ -6,10 +6,13 @@ types, in windows of one, two and three rows.
 
 import datetime as dt
 import decimal
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as kinds
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from muntin.aggregates import Aggregate
 from muntin.feeds import SAME_TYPE
@@ -139,3 +142,32 @@ def _spark_knows(kind: pa.DataType) -> pa.DataType:
     if kinds.is_struct(kind):
         return pa.struct([(field.name, _spark_knows(field.type)) for field in kind])
     return kind
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow types of a Spark schema, times in UTC, as Spark before 4.3 has them anyway."""
+    takes_zone = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
+
+
+def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Return results in the types that were declared, or say which does not fit.
+
+    A column that is not there is null.
+    """
+    columns = []
+    for field in wanted:
+        if field.name not in table.schema.names:
+            columns.append(pa.nulls(len(table), field.type))
+            continue
+        column = table[field.name]
+        try:
+            exact = not pa.types.is_decimal(field.type)  # others are rounded
+            same = column.type == field.type
+            columns.append(column if same else column.cast(field.type, safe=exact))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise TypeError(
+                f"results of {field.name!r} are {column.type} and were declared {field.type}: "
+                f"declare another type with types={{{field.name!r}: ...}} ({error})"
+            ) from error
+    return pa.Table.from_arrays(columns, schema=wanted)

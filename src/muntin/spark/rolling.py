@@ -30,7 +30,7 @@ from muntin.spark.frame_requests import (
 )
 from muntin.spark.frames import ORDER_BITS, PLACE, Asked, Frame
 from muntin.spark.native_frames import WHOLE, as_number, native_frames, quoted, why_not_native
-from muntin.spark.streaming import arrow_schema
+from muntin.spark.results import arrow_schema
 
 PLANS = ("auto", "native", "muntin")
 FEW_STEPS = 10

@@ -1,8 +1,8 @@
 """Blocks of bytes in a map of Spark's state store, in a form that goes through Spark fast.
 
-Spark hands bytes to Python as a text in which each byte over 127 takes two and is decoded by itself, and
-moves values of some megabytes slowly. So a block has seven bits in each byte, an eighth more of them, and
-is cut into pieces; the last is shorter than all others.
+Spark hands bytes to Python as a text in which each byte over 127 takes two and is decoded by itself,
+and moves values of some megabytes slowly. So a block has seven bits in each byte, which makes it a
+seventh longer, and is cut into pieces; the last is shorter than all others.
 """
 
 from itertools import count

@@ -3,18 +3,16 @@
     rows -> select: keys, time as microseconds, values
          -> mapInArrow: packed, a row per shard                    packing.py
          -> transformWithState by shard: an operator with its state in blocks       shard.py
-         -> observe: rows, late, dropped, windows, bytes of state
+         -> observe: rows, late, dropped, windows, bytes of state                 reports.py
 
 The time column goes on as plain microseconds, because Spark drops rows behind its watermark before a
-stateful operator can see them, and a query may still correct its windows by them. What a shard counted
-comes behind its results, a row for each number, which is observed and left out.
+stateful operator can see them, and a query may still correct its windows by them.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -22,22 +20,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from muntin.spark.packing import Packing, grouping_keys
-from muntin.spark.shard import Copies, Done, Shard
+from muntin.spark.reports import COUNT, COUNTED, NAME, Reports
+from muntin.spark.shard import Copies, Shard
 from muntin.spark.state import StateMap
 
 PACKED = "shard int, part int, piece int, packed binary"
-COUNTED = ("rows", "late", "dropped", "windows", "keys", "state_bytes", "written_bytes")
-COUNT, NAME = "__muntin_count", "window"
-"""Where a row that tells what was counted has the number, and its name."""
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
 """Where tasks find the number of partitions: what the checkpoint has, or what the session has."""
 ROWS_AT_ONCE = 1 << 20
-RESULTS_AT_ONCE = 1 << 17
 METRICS = "muntin"
 
 _copies = Copies()
@@ -54,13 +48,14 @@ def stream_results(
     if delay:
         packing = replace(packing, query=replace(packing.query, lateness=0))
     packed = rows.mapInArrow(Packer(packing), PACKED)
-    told = StructType([*schema.fields, StructField(COUNT, LongType())])
+    reports = Reports(schema)
     reported = packed.groupBy("shard").transformWithStateInPandas(
-        _ShardProcessor(packing, told, delay, mode), told, mode.capitalize(), "EventTime"
+        _ShardProcessor(packing, reports, delay, mode), reports.told, mode.capitalize(), "EventTime"
     )
     is_count = F.col(COUNT).isNotNull()
     sums = [F.sum(F.when(is_count & (F.col(NAME) == n), F.col(COUNT))).alias(n) for n in COUNTED]
-    return reported.observe(metrics, *sums).where(~is_count).drop(COUNT)
+    found = reported.observe(metrics, *sums).where(~is_count).drop(COUNT)
+    return found.mapInArrow(reports.unpacked, schema) if reports.nested else found
 
 
 class Packer:
@@ -122,9 +117,9 @@ def _partitions(context: TaskContext) -> int:
 class _ShardProcessor(StatefulProcessor):
     """Lets a shard take what is packed for it, and wakes it when the watermark has moved."""
 
-    def __init__(self, packing: Packing, schema: StructType, delay: int, mode: str) -> None:
+    def __init__(self, packing: Packing, reports: Reports, delay: int, mode: str) -> None:
         self._packing = packing
-        self._schema = schema
+        self._reports = reports
         self._delay = delay
         self._mode = mode
 
@@ -172,66 +167,4 @@ class _ShardProcessor(StatefulProcessor):
         watermark = 1000 * reached - self._delay if reached > 0 else None
         done = shard.take(packed, watermark)
         self._handle.registerTimer(reached + 1)
-        wanted = arrow_schema(self._schema)
-        for table in (done.results, _counted(done, wanted.field(NAME).type)):
-            if table is not None:
-                yield from frames(fitted(table, wanted))
-
-
-def _counted(done: Done, text: pa.DataType) -> pa.Table:
-    """Return what was counted, a row for each number."""
-    counters = done.counters
-    numbers = (
-        counters.rows,
-        counters.late,
-        counters.dropped,
-        counters.windows_reported,
-        counters.keys,
-        done.stored,
-        done.written,
-    )
-    return pa.table({NAME: pa.array(COUNTED, text), COUNT: pa.array(numbers, pa.int64())})
-
-
-def frames(table: pa.Table) -> Iterator[pd.DataFrame]:
-    """Yield a table as pandas frames whose columns are Arrow's, so that nothing is converted.
-
-    Spark goes through nested values one by one, and takes them as Python has them.
-    """
-    for batch in table.combine_chunks().to_batches(RESULTS_AT_ONCE):
-        columns = {
-            name: pd.Series(column.to_pylist(maps_as_pydicts="strict"), dtype=object)
-            if pa.types.is_nested(column.type)
-            else pd.Series(pd.arrays.ArrowExtensionArray(column))
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
-        yield pd.DataFrame(columns)
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow types of a Spark schema, times in UTC, as Spark before 4.3 has them anyway."""
-    takes_zone = "timezone" in signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
-
-
-def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Return results in the types that were declared, or say which does not fit.
-
-    A column that is not there is null.
-    """
-    columns = []
-    for field in wanted:
-        if field.name not in table.schema.names:
-            columns.append(pa.nulls(len(table), field.type))
-            continue
-        column = table[field.name]
-        try:
-            exact = not pa.types.is_decimal(field.type)  # others are rounded
-            same = column.type == field.type
-            columns.append(column if same else column.cast(field.type, safe=exact))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise TypeError(
-                f"results of {field.name!r} are {column.type} and were declared {field.type}: "
-                f"declare another type with types={{{field.name!r}: ...}} ({error})"
-            ) from error
-    return pa.Table.from_arrays(columns, schema=wanted)
+        yield from self._reports.frames(done)

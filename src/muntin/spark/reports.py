@@ -1,0 +1,83 @@
+"""What a shard reports on its way back to Spark: results, and behind them what was counted.
+
+Each number that was counted is a row, which Spark observes and leaves out. Nested results come packed,
+to be unpacked by another mapInArrow: from pandas Spark takes their values one by one, and NaN as null.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from muntin.slicing.cells import written
+from muntin.spark.results import arrow_schema, fitted
+from muntin.spark.shard import Done
+
+COUNTED = ("rows", "late", "dropped", "windows", "keys", "state_bytes", "written_bytes")
+COUNT, NAME = "__muntin_count", "window"
+"""Where a row that tells what was counted has the number, and its name."""
+PACKED = "packed"
+ROWS_AT_ONCE = 1 << 17
+
+
+class Reports:
+    """Results of the types that were declared, as frames for Spark."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = schema
+        kinds = [field.dataType for field in schema.fields]
+        self.nested = any(isinstance(kind, ArrayType | MapType | StructType) for kind in kinds)
+        count = StructField(COUNT, LongType())
+        packed = [StructField(PACKED, BinaryType()), StructField(NAME, StringType())]
+        self.told = StructType([*(packed if self.nested else schema.fields), count])
+
+    def frames(self, done: Done) -> Iterator[pd.DataFrame]:
+        """Yield results and then what was counted, in columns that are Arrow's, as Spark's will be."""
+        told = arrow_schema(self.told)
+        tables = [_counted(done, told.field(NAME).type)]
+        if done.results is not None:
+            results = fitted(done.results, arrow_schema(self._schema))
+            tables.insert(0, _packed(results) if self.nested else results)
+        for table in tables:
+            whole = fitted(table, told).combine_chunks()
+            for batch in whole.to_batches(ROWS_AT_ONCE):
+                columns = map(pd.arrays.ArrowExtensionArray, batch.columns)
+                yield pd.DataFrame(dict(zip(batch.schema.names, columns, strict=True)))
+
+    def unpacked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results that came packed."""
+        for batch in batches:
+            for packed in batch.column(PACKED):
+                yield from pa.ipc.open_stream(packed.as_buffer())
+
+
+def _packed(results: pa.Table) -> pa.Table:
+    streams = [
+        written(batch.columns, batch.schema.names)
+        for batch in results.combine_chunks().to_batches(ROWS_AT_ONCE)
+    ]
+    return pa.table({PACKED: pa.array(streams, pa.binary())})
+
+
+def _counted(done: Done, text: pa.DataType) -> pa.Table:
+    """Return what was counted, a row for each number."""
+    counters = done.counters
+    numbers = (
+        counters.rows,
+        counters.late,
+        counters.dropped,
+        counters.windows_reported,
+        counters.keys,
+        done.stored,
+        done.written,
+    )
+    return pa.table({NAME: pa.array(COUNTED, text), COUNT: pa.array(numbers, pa.int64())})
