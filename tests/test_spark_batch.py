@@ -72,7 +72,7 @@ def test_results_are_made_in_steps(monkeypatch):
     query = mt.Query(time="t", windows={"a": mt.Tumbling(5)}, aggregates={"n": mt.Count()})
     table = pa.table({"t": list(range(100))})
     operator = Packing("steps", query, table.slice(0, 0)).operator(query)
-    operator.merge(operator.fold(table)[0])
+    operator.merge([operator.fold(table)[0]])
     monkeypatch.setattr(batch, "RESULTS_AT_ONCE", 5)
     steps = list(batch._steps(operator))
     assert steps == [24, 49, 74]

@@ -230,12 +230,13 @@ class Operator:
         starts = self._folding_lane().slices.starts()
         return (int(starts.min()), self._latest) if len(starts) else None
 
-    def merge(self, cells: Cells) -> None:
-        """Take slices that another operator of the same query has folded."""
+    def merge(self, pieces: list[Cells]) -> None:
+        """Take slices that other operators of the same query have folded, in any order."""
         lane = self._folding_lane()
-        numbers = self._keys.number(cells.keys, cells.key_count)
+        numbers = [self._keys.number(cells.keys, cells.key_count) for cells in pieces]
         self._grow()
-        keys = numbers[cells.found[:, KEY_OF]]
+        cells = Cells.together(pieces, numbers)
+        keys = np.ascontiguousarray(cells.found[:, KEY_OF])
         counts, prepared = lane.admit_cells(keys, cells)
         if prepared is not None:
             with ExitStack() as undone:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.slicing.loops import NEVER, Array
+from muntin.slicing.loops import Array
 
 KEY_OF, START_OF, ROWS, FIRST, LAST = range(5)
 
@@ -38,10 +38,16 @@ class Cells:
         """How many keys there are; without key columns, one."""
         return len(self.keys[0]) if self.keys else 1
 
-    @property
-    def first(self) -> int:
-        """Where the first of the slices starts."""
-        return int(self.found[:, START_OF].min(initial=NEVER))
+    @classmethod
+    def together(cls, pieces: list["Cells"], numbers: list[Array]) -> "Cells":
+        """Return several as one, their keys by the numbers that they are given; without key columns."""
+        found = np.concatenate([piece.found for piece in pieces])
+        owners = [given[piece.found[:, KEY_OF]] for piece, given in zip(pieces, numbers, strict=True)]
+        found[:, KEY_OF] = np.concatenate(owners)
+        columns = zip(*(piece.parts for piece in pieces), strict=True)
+        parts = [tuple(map(np.concatenate, zip(*column, strict=True))) for column in columns]
+        dropped = sum(piece.dropped for piece in pieces)
+        return cls([], found, parts, dropped, sum(piece.bad_times for piece in pieces))
 
     def parted(self, home: Array) -> Iterator[tuple[int, "Cells"]]:
         """Yield the slices that go to each home; home[k] is that of key k.

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.slicing.cells import read, written
-from muntin.slicing.loops import Array
+from muntin.slicing.loops import NEVER, Array
 
 HEAD = "head"
 ITEMS_PER_BLOCK, BLOCKS = 8192, 32
@@ -85,11 +85,12 @@ def _cut_items(items: dict[str, Any], stretch: int) -> tuple[Any, list[tuple[int
     lengths = items["lengths"]
     whole = {**items, "lengths": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)}
     numbers = items["meta"][:, 0] // stretch
-    order = np.argsort(numbers, kind="stable")
-    there, first = np.unique(numbers[order], return_index=True)
-    pieces = [_picked(whole, which) for which in np.split(order, first[1:])] if len(there) else []
-    left = {**_picked(whole, order[:0]), "keys": len(lengths)}
-    return left, list(zip(there.tolist(), pieces, strict=True))
+    first = int(numbers.min(initial=NEVER))
+    few = (numbers - first).astype(np.uint16)  # there are few stretches, and they are sorted by digits
+    counts = np.bincount(few)
+    parted = np.split(np.argsort(few, kind="stable"), np.cumsum(counts)[:-1])
+    pieces = [(first + i, _picked(whole, parted[i])) for i in np.nonzero(counts)[0].tolist()]
+    return {**_picked(whole, np.zeros(0, np.int64)), "keys": len(lengths)}, pieces
 
 
 def _picked(items: dict[str, Any], which: Array) -> dict[str, Any]:

@@ -62,9 +62,8 @@ class Packing:
     def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
         """Give an operator what was packed, and return what it reports at once."""
         folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
-        cells = [Cells.from_plain(plain, operator.partials) for plain in folded]
-        for piece in sorted(cells, key=lambda piece: piece.first):  # older slices are put in place
-            operator.merge(piece)
+        if folded:
+            operator.merge([Cells.from_plain(plain, operator.partials) for plain in folded])
         rows = [pa.ipc.open_stream(p[1:]).read_all() for p in packed if p[:1] == AS_ROWS]
         if not rows:
             return []
