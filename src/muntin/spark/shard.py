@@ -1,9 +1,10 @@
 """A shard: the operator that holds some of the keys, and its state in a store of blocks.
 
 The store has the truth; the operator is a working copy. A micro-batch is written as it came into a
-log, so that what is written does not depend on how much is held. When the log has grown long, the state
-is cut into blocks, and those that have changed are written (`blocks.py`). A copy that is behind, because
-another process had the shard in between, catches up from the log; a new one is read from blocks and log.
+log, so that what is written does not depend on how much is held. When the log is twice as long as the
+state, that is cut into blocks, and those that have changed are written (`blocks.py`). A copy that is
+behind, because another process had the shard in between, catches up from the log; a new one is read from
+blocks and log.
 """
 
 import uuid
@@ -24,6 +25,10 @@ FORMAT = 2
 HEADER = "header"
 SHORT_LOG = 1 << 16
 LONG_LOG = 64
+LOG_SHARE = 2
+"""The log may have twice the bytes of the state before the blocks are written again."""
+ITEM_BYTES = 32
+"""About what a slice or a kept row takes, at the least; blocks tell it exactly when there are some."""
 COPIES = 1 << 30
 NOTHING = -LONG_LOG
 """The version of blocks that are of no use any more."""
@@ -215,7 +220,9 @@ class Shard:
         self, header: Header, operator: Operator, packed: list[bytes], watermark: int | None
     ) -> None:
         size = sum(map(len, packed))
-        enough = max(SHORT_LOG, header.block_bytes)
+        counters = operator.counters
+        held = max(header.block_bytes, ITEM_BYTES * (counters.slices + counters.rows_kept))
+        enough = max(SHORT_LOG, LOG_SHARE * held)
         behind = header.version - header.base
         if header.log_bytes + size > enough or behind >= LONG_LOG or header.base == NOTHING:
             self._write_blocks(header, operator)

@@ -1,8 +1,8 @@
 """Blocks of bytes in a map of Spark's state store, in a form that goes through Spark fast.
 
 Spark hands bytes to Python as a text in which each byte over 127 takes two and is decoded by itself,
-and moves values of some megabytes slowly. So a block has seven bits in each byte, which makes it a
-seventh longer, and is cut into pieces; the last is shorter than all others.
+and moves values of some megabytes slowly. So a block is a text of ASCII, with seven bits in each
+character, which makes it a seventh longer, and is cut into pieces; the last is shorter than all others.
 """
 
 from itertools import count
@@ -18,21 +18,21 @@ LOW = 0x7F
 
 
 class StateMap:
-    """Blocks by name, in a map of names to bytes."""
+    """Blocks by name, in a map of names to texts."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
 
     def get(self, name: str) -> bytes | None:
         """Return a block, or None if there is none."""
-        pieces: list[bytes] = []
+        pieces: list[str] = []
         for i in count():
             found = self._state.getValue((_piece_name(name, i),))
             if found is None:
                 break
-            pieces.append(bytes(found[0]))
+            pieces.append(found[0])
             if len(pieces[-1]) < PIECE:
-                return eight_bits(b"".join(pieces))
+                return eight_bits("".join(pieces))
         if not pieces:
             return None
         raise SnapshotError(f"block {name!r} ends after {len(pieces)} pieces in the state store")
@@ -62,10 +62,10 @@ def _piece_name(name: str, i: int) -> str:
     return f"{name}#{i}"
 
 
-def seven_bits(block: bytes) -> bytes:
-    """Return bytes below 128: of seven stripes the lower bits, then a stripe of all their upper bits.
+def seven_bits(block: bytes) -> str:
+    """Return a text: of seven stripes the lower bits, then a stripe of all their upper bits.
 
-    The last byte tells how many were added to make the stripes equal.
+    The last character tells how many bytes were added to make the stripes equal.
     """
     length = -(-len(block) // STRIPES)
     added = STRIPES * length - len(block)
@@ -73,15 +73,15 @@ def seven_bits(block: bytes) -> bytes:
     upper = np.zeros(length, np.uint8)
     for i, stripe in enumerate(stripes):
         upper |= (stripe >> 7) << i
-    return (stripes & LOW).tobytes() + upper.tobytes() + bytes([added])
+    return b"".join([(stripes & LOW).tobytes(), upper.tobytes(), bytes([added])]).decode("ascii")
 
 
-def eight_bits(coded: bytes) -> bytes:
+def eight_bits(text: str) -> bytes:
     """Return what was given to `seven_bits`, or raise SnapshotError."""
-    length, rest = divmod(len(coded) - 1, STRIPES + 1)
-    if not coded or rest or coded[-1] >= STRIPES:
-        raise SnapshotError(f"{len(coded)} bytes in the state store are not a block")
-    shape = (STRIPES + 1, length)
-    *lower, upper = np.frombuffer(coded, np.uint8, count=len(coded) - 1).reshape(shape)
+    length, rest = divmod(len(text) - 1, STRIPES + 1)
+    if not (text and text.isascii()) or rest or ord(text[-1]) >= STRIPES:
+        raise SnapshotError(f"{len(text)} characters in the state store are not a block")
+    coded = np.frombuffer(text.encode("ascii"), np.uint8, count=len(text) - 1)
+    *lower, upper = coded.reshape(STRIPES + 1, length)
     stripes = [stripe | (upper >> i << 7) for i, stripe in enumerate(lower)]
-    return np.concatenate(stripes).tobytes()[: STRIPES * length - coded[-1]]
+    return np.concatenate(stripes).tobytes()[: STRIPES * length - ord(text[-1])]

@@ -125,7 +125,7 @@ class _ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._blocks = StateMap(handle.getMapState("blocks", "name string", "piece binary"))
+        self._blocks = StateMap(handle.getMapState("blocks", "name string", "piece string"))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
         """Take a micro-batch, in the order of arrival."""
