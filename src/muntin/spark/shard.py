@@ -224,7 +224,8 @@ class Shard:
         held = max(header.block_bytes, ITEM_BYTES * (counters.slices + counters.rows_kept))
         enough = max(SHORT_LOG, LOG_SHARE * held)
         behind = header.version - header.base
-        if header.log_bytes + size > enough or behind >= LONG_LOG or header.base == NOTHING:
+        long = size and header.log_bytes + size > enough  # there is time for it when rows come
+        if long or behind >= LONG_LOG or header.base == NOTHING:
             self._write_blocks(header, operator)
         if header.base < header.version or size < header.block_bytes:
             entry = seal((packed, watermark))
