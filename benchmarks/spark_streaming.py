@@ -242,7 +242,7 @@ def shares(
 
 def through_python(scale: Scale) -> Findings:
     """Yield our rates beside that of rows that only pass through Python, in large micro-batches."""
-    source, only = replace(long(scale), rows=2 * long(scale).rows), "mapInArrow of nothing"
+    source, only = replace(long(scale), rows=4 * long(scale).rows), "mapInArrow of nothing"
     cases = {only: Case(source, FEW_BATCHES, passed)}
     cases |= {size_name(size): Case(source, FEW_BATCHES, sliding(size)) for size in (60, 3600)}
     case = f"through Python, {FEW_BATCHES} micro-batches, {source}"

@@ -280,3 +280,44 @@ def test_saved_keys_that_are_damaged_are_refused():
         KeyTable.from_plain(("k",), (3, stream))
     with pytest.raises(ValueError, match="2 keys were saved, and 1 of them"):
         KeyTable.from_plain(("k",), (rows, stream.replace(b"ab", b"aa")))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(columns, min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_equal_keys_have_equal_hashes_wherever_they_are_numbered(parts, chance):
+    rows = min(len(values) for _, values in parts)
+    order = list(range(rows))
+    chance.shuffle(order)
+    found = []
+    for which in (list(range(rows)), order):
+        table = KeyTable(tuple("abc"[: len(parts)]))
+        mine = [array_of([None, *(v[i] for i in which)], kind)[1:] for kind, v in parts]
+        numbers = table.number(mine, rows)
+        found.append(dict(zip(which, table.hashes()[numbers].tolist(), strict=True)))
+    assert found[0] == found[1]
+
+
+HASHES = [
+    "0x0",
+    "0xf7a4bbce8a8c5939",
+    "0x286b85fc627c4b49",
+    "0xb78b9f38a670e787",
+]
+
+
+def test_hashes_stay_as_they_are_because_checkpoints_depend_on_them():
+    table = KeyTable(("number", "text"))
+    table.number(
+        [pa.array([0, 1, None, 7]), pa.array(["", "plug-1", "eight bytes and more", None])], 4
+    )
+    assert [hex(h) for h in table.hashes()] == HASHES
+    assert KeyTable(()).hashes().tolist() == []
+
+
+def test_hashes_of_neighbours_are_spread():
+    table = KeyTable(("k",))
+    table.number([pa.array(np.arange(6000))], 6000)
+    for shards in (2, 3, 8, 200):
+        counts = np.bincount(table.hashes().astype(np.uint64) % np.uint64(shards), minlength=shards)
+        assert counts.min() > 0.3 * 6000 / shards
+        assert counts.max() < 2 * 6000 / shards

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.slicing.partials import Partials
 
 
 def query_of(windows, aggregates, **options):
@@ -39,6 +40,25 @@ def test_a_row_is_combined_once_however_many_windows_it_is_in():
     operator = query_of(windows, {"total": counted_sum(calls)}).operator()
     operator.process({"t": np.arange(1000), "v": np.arange(1000)})
     assert len(calls) <= 1000  # one of them tries whether it can be compiled
+
+
+def test_stretches_that_come_in_the_wrong_order_make_no_place_slice_by_slice(monkeypatch):
+    """Two files of one batch, the later one first: each slice is put behind the last one of its key."""
+    steps, replay = [], Partials.replay
+
+    def counted(self, log, count, parts):
+        steps.extend(log[:count, 0].tolist())
+        return replay(self, log, count, parts)
+
+    monkeypatch.setattr(Partials, "replay", counted)
+    query = mt.Query(
+        time="t", keys="k", windows={"w": mt.Tumbling(1)}, aggregates={"n": mt.Count()}
+    )
+    times = np.concatenate([np.repeat(np.arange(a, a + 100), 5) for a in (200, 0)])
+    operator = query.operator()
+    operator.process({"t": times, "k": np.tile(np.arange(5), 200)})
+    assert steps == [0] * 1000, "every step is a new slice"
+    assert operator.advance(1000)["n"].to_pylist() == [1] * 1000
 
 
 def test_many_windows_do_not_walk_all_slices_each():

@@ -1,6 +1,7 @@
 """A Java for Spark on any machine, and the session that it runs."""
 
 import json
+import platform
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,30 @@ def test_spark_runs_on_a_machine_without_java(tmp_path):
 
 
 # Sessions
+
+
+def test_workers_keep_the_memory_that_they_free():
+    """An array of 16 MiB that was freed is still the process's own, and serves the next."""
+    code = """
+import resource
+import numpy as np, pyarrow as pa
+from muntin.spark.daemon import keep_memory
+
+def faults(count):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(count):
+        np.ones(1 << 21)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+keep_memory()
+faults(2)
+print(faults(20), pa.default_memory_pool().backend_name)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    count, pool = found.stdout.split()
+    if platform.libc_ver()[0] == "glibc":
+        assert pool == "system"
+        assert int(count) < 100, "pages are got anew"
 
 
 def test_the_session_of_the_tests_counts(spark):

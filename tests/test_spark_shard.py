@@ -141,6 +141,23 @@ def test_what_is_written_does_not_grow_with_the_window() -> None:
     assert written[2000] < 2 * written[20]
 
 
+def test_a_log_that_is_no_longer_than_the_state_needs_no_blocks() -> None:
+    """While a window fills, micro-batches are written once; a copy that is behind reads only them."""
+    rng = np.random.default_rng(8)
+    packing = Packing("fills", query({"a": mt.Sliding(10_000, 1)}, COMMUTATIVE), EMPTY)
+    store, late, current = MemoryBlocks(), Copies(), Copies()
+    read: list[str] = []
+    for i in range(20):
+        batch = rows(rng, 100 * i, 100 * i + 100, 4000, keys=50)
+        packed = [p for _, p in packing.pack(batch, 1)]
+        Shard(packing, store, {}, late if i in (0, 17) else current).take(packed, 100 * i)
+        assert not [name for name in store if name.startswith("block/")]
+        if i == 16:
+            store.get = lambda name: read.append(name) or MemoryBlocks.get(store, name)
+        if i == 17:
+            assert read == ["header", *(f"log/{version}" for version in range(2, 18))]
+
+
 def test_blocks_that_do_not_change_are_not_written_again(monkeypatch) -> None:
     monkeypatch.setattr(blocks, "ITEMS_PER_BLOCK", 64)
     operator = QUERIES["time"]().operator()
