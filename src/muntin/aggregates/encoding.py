@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
-import numpy as np
 import xxhash
 
 MAGIC = b"MNTN"
@@ -119,7 +118,7 @@ def _unpack_extension(code: int, body: bytes, depth: int) -> Any:
 
 def _numpy_parts(value: Any) -> list[Any]:
     """Return dtype, shape, and bytes: of whole numbers each column's least and distances from it."""
-    if value.dtype == np.int64 and value.size and value.ndim in (1, 2):
+    if value.dtype.str == _WHOLE and value.size and value.ndim in (1, 2):
         columns = [_distances(column) for column in value.reshape(len(value), -1).T]
         return [value.dtype.str, value.shape, columns]
     return [value.dtype.str, value.shape, value.tobytes()]
@@ -135,6 +134,8 @@ def _distances(column: Any) -> list[Any]:
 
 
 def _numpy_value(dtype: str, shape: list[int], data: Any) -> Any:
+    import numpy as np
+
     if isinstance(data, list):
         columns = [
             np.add(np.frombuffer(c, d), np.int64(least), dtype=np.int64) for least, d, c in data
@@ -157,7 +158,7 @@ def _timedelta(parts: list[int]) -> dt.timedelta:
 
 
 _NUMPY = 0
-_DISTANCES = ("<u1", "<u2", "<u4")
+_WHOLE, _DISTANCES = "<i8", ("<u1", "<u2", "<u4")
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     1: (tuple, list, tuple),
     2: (int, _int_to_bytes, _int_from_bytes),
