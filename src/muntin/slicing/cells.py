@@ -42,7 +42,9 @@ class Cells:
     def together(cls, pieces: list["Cells"], numbers: list[Array]) -> "Cells":
         """Return several as one, their keys by the numbers that they are given; without key columns."""
         found = np.concatenate([piece.found for piece in pieces])
-        owners = [given[piece.found[:, KEY_OF]] for piece, given in zip(pieces, numbers, strict=True)]
+        owners = [
+            given[piece.found[:, KEY_OF]] for piece, given in zip(pieces, numbers, strict=True)
+        ]
         found[:, KEY_OF] = np.concatenate(owners)
         columns = zip(*(piece.parts for piece in pieces), strict=True)
         parts = [tuple(map(np.concatenate, zip(*column, strict=True))) for column in columns]

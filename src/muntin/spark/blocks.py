@@ -86,7 +86,7 @@ def _cut_items(items: dict[str, Any], stretch: int) -> tuple[Any, list[tuple[int
     whole = {**items, "lengths": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)}
     numbers = items["meta"][:, 0] // stretch
     first = int(numbers.min(initial=NEVER))
-    few = (numbers - first).astype(np.uint16)  # there are few stretches, and they are sorted by digits
+    few = (numbers - first).astype(np.uint16)  # which are sorted by their digits
     counts = np.bincount(few)
     parted = np.split(np.argsort(few, kind="stable"), np.cumsum(counts)[:-1])
     pieces = [(first + i, _picked(whole, parted[i])) for i in np.nonzero(counts)[0].tolist()]

@@ -48,8 +48,7 @@ class Reports:
             results = fitted(done.results, arrow_schema(self._schema))
             tables.insert(0, _packed(results) if self.nested else results)
         for table in tables:
-            whole = fitted(table, told).combine_chunks()
-            for batch in whole.to_batches(ROWS_AT_ONCE):
+            for batch in _completed(table, told).combine_chunks().to_batches(ROWS_AT_ONCE):
                 columns = map(pd.arrays.ArrowExtensionArray, batch.columns)
                 yield pd.DataFrame(dict(zip(batch.schema.names, columns, strict=True)))
 
@@ -66,6 +65,15 @@ def _packed(results: pa.Table) -> pa.Table:
         for batch in results.combine_chunks().to_batches(ROWS_AT_ONCE)
     ]
     return pa.table({PACKED: pa.array(streams, pa.binary())})
+
+
+def _completed(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Return a table with all columns that are wanted; those that it has not are null."""
+    there = table.schema.names
+    return pa.Table.from_arrays(
+        [table[f.name] if f.name in there else pa.nulls(len(table), f.type) for f in wanted],
+        schema=wanted,
+    )
 
 
 def _counted(done: Done, text: pa.DataType) -> pa.Table:

@@ -151,15 +151,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Return results in the types that were declared, or say which does not fit.
-
-    A column that is not there is null.
-    """
+    """Return results in the types that were declared, or say which does not fit."""
     columns = []
     for field in wanted:
-        if field.name not in table.schema.names:
-            columns.append(pa.nulls(len(table), field.type))
-            continue
         column = table[field.name]
         try:
             exact = not pa.types.is_decimal(field.type)  # others are rounded
