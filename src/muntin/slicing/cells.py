@@ -66,7 +66,8 @@ class Cells:
             found = self.found[which]
             found[:, KEY_OF] = (np.cumsum(there) - 1)[mine[which]]
             keys = [key.filter(pa.array(there)) for key in self.keys]
-            yield place, Cells(keys, found, _picked(self.parts, which), **told)
+            parts = [tuple(array[which] for array in column) for column in self.parts]
+            yield place, Cells(keys, found, parts, **told)
             told = {}
 
     def plain(self, partials: list[Any]) -> dict[str, Any]:
@@ -88,10 +89,6 @@ class Cells:
         found[:, [FIRST, LAST]] += found[:, [START_OF]]
         parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
         return cls(read(plain["keys"]).columns, found, parts, plain["dropped"], plain["bad_times"])
-
-
-def _picked(parts: list[tuple[Array, ...]], which: Array) -> list[tuple[Array, ...]]:
-    return [tuple(array[which] for array in column) for column in parts]
 
 
 def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:

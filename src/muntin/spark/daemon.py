@@ -1,9 +1,9 @@
 """Spark's Python daemon with what queries need imported before it forks workers.
 
 A worker then starts in milliseconds, where it would import Numba and Arrow for seconds. Memory that a
-worker frees stays with it for the next micro-batch: to get it from the system anew, page by page, takes
-longer than to fold the rows. A local session has this as `spark.python.daemon.module`; on a cluster it
-can be set where muntin is installed.
+worker frees stays with it for the next micro-batch, because the system gives it anew page by page. A
+local session has this as `spark.python.daemon.module`; on a cluster it can be set where muntin is
+installed.
 """
 
 import ctypes
