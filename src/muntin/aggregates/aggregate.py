@@ -13,6 +13,19 @@ from typing import Any
 
 Partial = Any
 
+RESULTS = (
+    "count",  # a whole number of 64 bits
+    "value",  # a value of the column, or of the last of several: the type stays
+    "values",  # a list of such values
+    "sum",  # numbers wide enough for a sum, or a duration
+    "mean",  # a number between the values, or a time or a duration
+    "difference",  # the difference of two values: of times it is a duration
+    "float",  # a float made of numbers; times have none
+    "object",  # something to ask questions: no column can hold it
+)
+"""The rules for the type of a result, given the types of the columns."""
+OVERFLOWS = ("error", "null")
+
 
 def as_is(value: Any) -> Any:
     """Return the value unchanged: the lift or lower of an aggregate that needs none."""
@@ -55,6 +68,12 @@ class Aggregate:
     and whether it lies between two values, `results` the names of a result's parts, if it has several,
     `gather` the partial of many values at once, where that is cheaper than to combine them.
 
+    `result` is the rule for the type of a result, one of RESULTS, or a tuple of rules if a result has
+    several parts; without a rule the type is found from the results. `overflow` says what becomes of a
+    result that its type cannot hold: "error" or "null". `version` replaces the digest of your functions
+    where a saved state is compared with the aggregate that is to continue it: change it when you change
+    what they compute. Built-in aggregates are known by their name, version and `parameters` instead.
+
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
     >>> window = DabaLite(product)
@@ -82,6 +101,11 @@ class Aggregate:
     rank: tuple[Fraction, bool] | None = None
     results: tuple[str, ...] = ()
     gather: Callable[[list[Any]], Partial] | None = None
+    result: str | tuple[str, ...] = ""
+    overflow: str = "error"
+    version: int | str | None = None
+    parameters: tuple[tuple[str, Any], ...] = ()
+    is_built_in: bool = False
 
     def __post_init__(self) -> None:
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
@@ -92,6 +116,11 @@ class Aggregate:
                 )
         if (self.encode is None) != (self.decode is None):
             raise TypeError(f"aggregate {self.name!r}: give both encode and decode, or neither")
+        if self.overflow not in OVERFLOWS:
+            raise ValueError(
+                f"aggregate {self.name!r}: overflow must be one of {', '.join(OVERFLOWS)}, "
+                f"got {self.overflow!r}"
+            )
         for column in self.columns:
             if not isinstance(column, str):
                 raise TypeError(
@@ -149,6 +178,20 @@ def pick(row: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
         raise KeyError(
             f"no column {missing} in the row; it has {', '.join(map(repr, row))}"
         ) from None
+
+
+def built_in(
+    name: str, result: str | tuple[str, ...] = "", *, version: int = 1, **facts: Any
+) -> Aggregate:
+    """Return an aggregate of ours: known by name, version and parameters, never by its functions.
+
+    `parameters` is a dict here. Increase the version when a change makes saved partials mean something
+    else.
+    """
+    parameters = tuple(facts.pop("parameters", {}).items())
+    return Aggregate(
+        name, result=result, version=version, parameters=parameters, is_built_in=True, **facts
+    )
 
 
 def named(*columns: str | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import or_
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, built_in, named
 from muntin.aggregates.hashing import digest
 from muntin.aggregates.parameters import check_open, check_whole
 
@@ -28,8 +28,10 @@ def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.0
     check_open("bloom", "error", error)
     size = math.ceil(-expected * math.log(error) / math.log(2) ** 2)
     hashes = max(1, round(size / expected * math.log(2)))
-    return Aggregate(
+    return built_in(
         f"bloom(expected={expected}, error={error})",
+        "object",
+        parameters={"expected": expected, "error": error},
         identity=0,
         lift=lambda value: _mask(value, size, hashes),
         combine=or_,

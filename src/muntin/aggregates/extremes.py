@@ -7,7 +7,7 @@ wins, which makes ArgMin and ArgMax depend on the order of the rows.
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 
 Pair = tuple[Any, Any]
 
@@ -53,7 +53,7 @@ def Range(column: str | None = None) -> Aggregate:
     >>> window.query()
     5
     """
-    return _bounds_like("range", _range, _range_of_values, column)
+    return _bounds_like("range", "difference", _range, _range_of_values, column)
 
 
 def RelativeVariation(column: str | None = None) -> Aggregate:
@@ -68,7 +68,7 @@ def RelativeVariation(column: str | None = None) -> Aggregate:
     0.25
     """
     return _bounds_like(
-        "relative_variation", _relative_variation, _relative_variation_of_values, column
+        "relative_variation", "float", _relative_variation, _relative_variation_of_values, column
     )
 
 
@@ -139,8 +139,9 @@ def M4(column: str | None = None) -> Aggregate:
     >>> window.query()
     (2, 9, 5, 4)
     """
-    return Aggregate(
+    return built_in(
         "m4",
+        ("value", "value", "value", "value"),
         identity=None,
         lift=_four,
         combine=_m4,
@@ -156,8 +157,9 @@ def above(x: Any, y: Any) -> Any:
 
 
 def _selective(name: str, combine: Any, column: str | None, kernel: Kernel) -> Aggregate:
-    return Aggregate(
+    return built_in(
         name,
+        "value",
         identity=None,
         lift=as_is,
         combine=combine,
@@ -200,9 +202,12 @@ def _larger_number(a: Any, b: Any) -> Any:
     return b if b > a else a
 
 
-def _bounds_like(name: str, lower: Any, lower_values: Any, column: str | None) -> Aggregate:
-    return Aggregate(
+def _bounds_like(
+    name: str, result: str, lower: Any, lower_values: Any, column: str | None
+) -> Aggregate:
+    return built_in(
         name,
+        result,
         identity=(None, None),
         lift=_twice,
         combine=_bounds,
@@ -244,8 +249,9 @@ def _relative_variation_of_values(partial: Pair, _n: int) -> float:
 
 
 def _counting(name: str, combine: Any, combine_values: Any, column: str | None) -> Aggregate:
-    return Aggregate(
+    return built_in(
         name,
+        ("value", "count"),
         identity=None,
         lift=_once,
         combine=combine,
@@ -287,8 +293,9 @@ def _larger_count(a: Pair, b: Pair) -> Pair:
 def _arg(
     name: str, combine: Any, combine_values: Any, column: str | None, argument: str | None
 ) -> Aggregate:
-    return Aggregate(
+    return built_in(
         name,
+        "value",
         identity=None,
         lift=_pair,
         combine=combine,

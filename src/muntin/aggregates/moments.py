@@ -22,7 +22,7 @@ from numbers import Real
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, built_in, named
 from muntin.aggregates.parameters import exact_share
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ def MomentSketch(column: str | None = None, q: float = 0.5, *, k: int = 10) -> A
     def lift(value: Any) -> Moments:
         return _lift(as_float("moment_sketch", value), k)
 
-    return Aggregate(
+    return built_in(
         f"moment_sketch({q}, k={k})",
+        "float",
+        parameters={"q": q, "k": k},
         identity=((0, 0, 0, 0, 0), (math.inf, -math.inf, math.inf), (0.0,) * k, (0.0,) * k),
         lift=lift,
         combine=_combine,

@@ -6,7 +6,7 @@ experiment 5); each combine combines every part.
 
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate
+from muntin.aggregates.aggregate import Aggregate, built_in
 
 Partials = tuple[Any, ...]
 
@@ -54,7 +54,7 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         return tuple([member.from_plain(x) for member, x in zip(members, plain, strict=True)])
 
     coded = any(member.encode for member in members)
-    return Aggregate(
+    return built_in(
         f"product({', '.join(member.name for member in members)})",
         identity=tuple(member.identity for member in members),
         lift=lift,
@@ -68,6 +68,7 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         encode=to_plain if coded else None,
         decode=from_plain if coded else None,
         parts=members,
+        parameters={"names": tuple(named_parts)},
     )
 
 

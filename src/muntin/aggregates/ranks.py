@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, built_in, named
 from muntin.aggregates.parameters import exact_share
 
 Runs = tuple[tuple[Any, ...], tuple[int, ...], int]
@@ -31,7 +31,7 @@ def Median(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _ranked("median", _median, column, (Fraction(1, 2), True))
+    return _ranked("median", "mean", _median, column, (Fraction(1, 2), True))
 
 
 def Quantile(
@@ -53,16 +53,29 @@ def Quantile(
             f'quantile: interpolation must be "nearest_rank" or "linear", got {interpolation!r}'
         )
     lower = _nearest_rank(share) if interpolation == "nearest_rank" else _linear(share)
+    linear = interpolation == "linear"
     return _ranked(
-        f"quantile({q}, {interpolation})", lower, column, (share, interpolation == "linear")
+        f"quantile({q}, {interpolation})",
+        "mean" if linear else "value",
+        lower,
+        column,
+        (share, linear),
+        {"q": q, "interpolation": interpolation},
     )
 
 
 def _ranked(
-    name: str, lower: Callable[[Runs], Any], column: str | None, rank: tuple[Fraction, bool]
+    name: str,
+    result: str,
+    lower: Callable[[Runs], Any],
+    column: str | None,
+    rank: tuple[Fraction, bool],
+    parameters: dict[str, Any] | None = None,
 ) -> Aggregate:
-    return Aggregate(
+    return built_in(
         name,
+        result,
+        parameters=parameters or {},
         identity=((), (), 0),
         lift=_run,
         combine=_merge,

@@ -6,7 +6,7 @@ whether the end of one continues into the beginning of the other.
 
 from typing import Any, NamedTuple
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, built_in, named
 from muntin.aggregates.extremes import above
 
 
@@ -33,8 +33,9 @@ def LongestRun(column: str | None = None) -> Aggregate:
     >>> window.query()
     3
     """
-    return Aggregate(
+    return built_in(
         "longest_run",
+        "count",
         identity=None,
         lift=_one,
         combine=_join,

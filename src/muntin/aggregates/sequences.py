@@ -7,7 +7,7 @@ First, Last and Collect take nulls along when asked (`nulls=True`); everything e
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 
 Values = tuple[Any, ...]
 
@@ -51,8 +51,10 @@ def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
     >>> window.query()
     [3, 1, 2]
     """
-    return Aggregate(
+    return built_in(
         "collect",
+        "values",
+        parameters={"nulls": nulls},
         identity=(),
         lift=_single,
         combine=_chain,
@@ -75,8 +77,9 @@ def CollectDistinct(column: str | None = None) -> Aggregate:
     >>> window.query()
     ['b', 'a']
     """
-    return Aggregate(
+    return built_in(
         "collect_distinct",
+        "values",
         identity=(),
         lift=_single_distinct,
         combine=_chain_distinct,
@@ -99,8 +102,9 @@ def CountDistinct(column: str | None = None) -> Aggregate:
     >>> window.query()
     2
     """
-    return Aggregate(
+    return built_in(
         "count_distinct",
+        "count",
         identity=frozenset(),
         lift=_set_of_one,
         combine=_union,
@@ -124,7 +128,7 @@ def Concat(column: str | None = None) -> Aggregate:
     >>> window.query()
     'window'
     """
-    return Aggregate(
+    return built_in(
         "concat",
         identity=None,
         lift=_joinable,
@@ -139,8 +143,10 @@ def _end(
     name: str, combine: Any, combine_values: Any, column: str | None, nulls: bool
 ) -> Aggregate:
     """Make First or Last; a partial is () or (value,), because a value may itself be null."""
-    return Aggregate(
+    return built_in(
         name,
+        "value",
+        parameters={"nulls": nulls},
         identity=(),
         lift=_single,
         combine=combine,

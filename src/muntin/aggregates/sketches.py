@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, named
+from muntin.aggregates.aggregate import Aggregate, built_in, named
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.hashing import canonical, fingerprint
 from muntin.aggregates.moments import as_float
@@ -74,8 +74,10 @@ def CountMin(
         sketch.update(fingerprint(value))
         return sketch
 
-    return Aggregate(
+    return built_in(
         f"count_min(error={error}, confidence={confidence})",
+        "object",
+        parameters={"error": error, "confidence": confidence},
         identity=None,
         lift=lift,
         combine=_merge,
@@ -119,8 +121,10 @@ def ApproxDistinct(column: str | None = None, *, lg_k: int = 12) -> Aggregate:
         union.update(b)
         return union.get_result()
 
-    return Aggregate(
+    return built_in(
         f"approx_distinct(lg_k={lg_k})",
+        "count",
+        parameters={"lg_k": lg_k},
         identity=None,
         lift=lift,
         combine=combine,
@@ -174,8 +178,10 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
             raise SnapshotError(f"approx_quantile: a partial is a pair, got {data!r}")
         return (data[0], read(data[1]))
 
-    return Aggregate(
+    return built_in(
         f"approx_quantile({q}, k={k})",
+        "float",
+        parameters={"q": q, "k": k},
         identity=(0, None),
         lift=lift,
         combine=lambda a, b: (a[0] + b[0], _merge(a[1], b[1])),
@@ -230,8 +236,9 @@ def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggrega
                 _item_from_text(text)
         return sketch
 
-    return Aggregate(
+    return built_in(
         f"top_k({k}, lg_max={lg_max})",
+        parameters={"k": k, "lg_max": lg_max},
         identity=None,
         lift=lift,
         combine=_merge,

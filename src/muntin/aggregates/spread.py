@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 
 Moments = tuple[int, float, float]
 MOST_CANCELLED = 1e-4
@@ -66,8 +66,10 @@ def _spread(
 
     if ddof < 0:
         raise ValueError(f"{name}: ddof must be 0 or more, got {ddof}")
-    return Aggregate(
+    return built_in(
         f"{name}(ddof={ddof})",
+        "float",
+        parameters={"ddof": ddof},
         identity=(0, 0.0, 0.0),
         lift=_single,
         combine=_chan,

@@ -8,7 +8,7 @@ total that is NaN or infinite: what such a value has swallowed cannot be recover
 import math
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, named
+from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 
 LARGEST_LOG = 709.78
 
@@ -27,7 +27,8 @@ def Count(column: str | None = None) -> Aggregate:
     >>> window.query()
     3
     """
-    return Aggregate(
+    return built_in(
+        "count",
         "count",
         identity=0,
         lift=_one,
@@ -81,8 +82,9 @@ def GeoMean(column: str | None = None) -> Aggregate:
     >>> round(window.query(), 9)
     2.0
     """
-    return Aggregate(
+    return built_in(
         "geo_mean",
+        "float",
         identity=(0, 0, 0, 0.0),
         lift=_logs,
         combine=_add_logs,
@@ -119,7 +121,8 @@ def _over_n(total: Any, n: int) -> Any:
 
 
 def _sum_like(name: str, lower: Any, column: str | None, kernel: Kernel) -> Aggregate:
-    return Aggregate(
+    return built_in(
+        name,
         name,
         identity=(0, 0),
         lift=_counted,

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, NamedTuple
 
 from muntin.aggregates import Aggregate, Count, LongestRun, Max
-from muntin.aggregates.aggregate import as_is, named
+from muntin.aggregates.aggregate import as_is, built_in, named
 from muntin.aggregates.extremes import above
 from muntin.aggregates.runs import Runs
 from muntin.policies.policy import SlidePolicy
@@ -128,7 +128,7 @@ class _Sums(NamedTuple):
 
 
 def _running_sums(column: str | None) -> Aggregate:
-    return Aggregate(
+    return built_in(
         "running_sum",
         identity=None,
         lift=_sums,
