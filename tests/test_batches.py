@@ -154,11 +154,16 @@ def test_whole_numbers_stay_as_they_are(kind):
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(-(2**63) + 1, 2**63 - 1)))
-def test_nanoseconds_are_floored(ns):
-    expected = [t // 1000 for t in ns]
-    assert times_of(pa.array(ns, pa.timestamp("ns")))[0] == expected
-    assert times_of(np.array(ns, "M8[ns]"))[0] == expected
+@given(st.lists(st.integers(-(2**50), 2**50).flatmap(lambda t: st.sampled_from([t, 1000 * t]))))
+def test_times_finer_than_microseconds_are_bad_rows(ns):
+    whole = [t // 1000 for t in ns if t % 1000 == 0]
+    for times in (pa.array(ns, pa.timestamp("ns")), np.array(ns, "M8[ns]")):
+        batch = read_batch({"t": times}, "t", (), (), on_bad_row="drop")
+        assert (batch.times.tolist(), batch.bad_rows) == (whole, len(ns) - len(whole))
+        if batch.bad_rows:
+            row = next(i for i, t in enumerate(ns) if t % 1000)
+            with pytest.raises(ValueError, match=rf"row {row} .*finer than 1 us"):
+                read_batch({"t": times}, "t", (), ())
 
 
 @pytest.mark.parametrize(

@@ -392,7 +392,7 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
         (lambda x: mt.rolling(x, 2, mt.Max(), on="at"), TypeError, "no frame"),
         (lambda x: mt.rolling({"a": x}, 2, mt.Max("b")), KeyError, "no column 'b'"),
         (lambda x: mt.rolling({"a": x}, 2, mt.Max()), TypeError, "name its columns"),
-        (lambda x: mt.rolling([1, "a", x], 2, mt.Sum()), TypeError, "unsupported operand"),
+        (lambda x: mt.rolling([1, "a", x], 2, mt.Sum()), TypeError, "sum takes numbers"),
     ],
 )
 def test_bad_input_is_refused(call, error, message):

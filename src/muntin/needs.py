@@ -49,7 +49,14 @@ class Needs:
         if self.whole_rows:
             others = [n for n in column_names(data) if n != query.time and n not in query.keys]
             needed = tuple(dict.fromkeys([*needed, *others]))
-        batch = read_batch(data, query.time, query.keys, needed, on_bad_time=query.on_bad_time)
+        batch = read_batch(
+            data,
+            query.time,
+            query.keys,
+            needed,
+            on_bad_time=query.on_bad_time,
+            on_bad_row=query.on_bad_row,
+        )
         if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
             pa.types.is_timestamp(held) != pa.types.is_timestamp(batch.time_type)
         ):

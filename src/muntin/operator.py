@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
-from muntin.feeds import ColumnType, Feed, check_results, owned
+from muntin.feeds import Feed, check_results, fit_columns, owned
 from muntin.frames.batches import Batch
+from muntin.frames.types import ColumnType
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
@@ -38,6 +39,7 @@ class Counters:
     late: int = 0
     dropped: int = 0
     bad_times: int = 0
+    bad_rows: int = 0
     windows_reported: int = 0
     slices: int = 0
     rows_kept: int = 0
@@ -84,8 +86,10 @@ class Operator:
         All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
         """
         batch = self._needs.read(data, self._time_type)
+        batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
         if batch.rows == 0:
             self._counters.bad_times += batch.bad_times
+            self._counters.bad_rows += batch.bad_rows
             return self._table([])
         feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
@@ -182,6 +186,7 @@ class Operator:
         counters = self._counters
         counters.rows += len(rows)
         counters.bad_times += batch.bad_times
+        counters.bad_rows += batch.bad_rows
         if self.watermark is not None:
             counters.late += int(np.count_nonzero(rows.times < self.watermark))
         if all(counts is not None for counts in counted):
@@ -215,6 +220,7 @@ class Operator:
         that are known: see `expect`.
         """
         batch = self._needs.read(data, self._time_type)
+        batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
         keys = KeyTable(self.query.keys)
         numbers = keys.number(batch.keys, batch.rows)
         inputs = [feed.inputs(batch) for feed in self._feeds]
@@ -222,7 +228,8 @@ class Operator:
         lane.grow_keys(len(keys))
         rows = Rows(numbers, owned(batch.times), inputs)
         cells = lane.cells(keys.columns(np.arange(len(keys))), rows)
-        return replace(cells, bad_times=batch.bad_times), keys.hashes()
+        cells = replace(cells, bad_times=batch.bad_times, bad_rows=batch.bad_rows)
+        return cells, keys.hashes()
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -250,6 +257,7 @@ class Operator:
         counters, rows, last = self._counters, cells.found[:, ROWS], cells.found[:, LAST]
         counters.rows += int(rows.sum()) + cells.dropped
         counters.bad_times += cells.bad_times
+        counters.bad_rows += cells.bad_rows
         counters.dropped += cells.dropped + (0 if counts is None else int(rows[~counts].sum()))
         if self.watermark is not None:
             counters.late += int(rows[last < self.watermark].sum())
@@ -400,14 +408,13 @@ class Operator:
         types = {
             c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
         }
-        numbers = {n: None if t.numbers is None else t.numbers.str for n, t in types.items()}
         return {
             "query": identity(self.query),
             "plan": self.plan.kind,
             "watermark": self.watermark,
             "latest": self._latest,
             "time_type": str(self._time_type),
-            "types": {n: (t.came_as.str, numbers[n], t.is_known) for n, t in types.items()},
+            "types": {name: kind.plain() for name, kind in types.items()},
             "keys": self._keys.plain(),
             "last": self._last[: len(self._keys)],
             "counters": asdict(self._counters),
@@ -441,12 +448,7 @@ class Operator:
         self._counters = Counters(**state["counters"])
         if not state["lanes"]:
             return
-        types = {
-            name: ColumnType(
-                np.dtype(came_as), None if numbers is None else np.dtype(numbers), known
-            )
-            for name, (came_as, numbers, known) in state["types"].items()
-        }
+        types = {name: ColumnType.from_plain(kind) for name, kind in state["types"].items()}
         self._feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
         for kind, names, saved in state["lanes"]:
             windows = {name: self.query.windows[name] for name in names}

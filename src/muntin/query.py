@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("window", "start", "end", "kind")
 EMITS = ("every", "changes")
-BAD_TIMES = ("error", "drop")
+BAD = ("error", "drop")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class Query:
     far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its
     end a window is still corrected. `ordered` declares that each key's rows come in the order of time.
     With `emit="changes"` a window that repeats is reported only if its values are not those of the one
-    before it.
+    before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
+    `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
+    the type its column had before.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -53,6 +55,7 @@ class Query:
     ordered: bool = False
     emit: str = "every"
     on_bad_time: str = "error"
+    on_bad_row: str = "error"
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
 
@@ -68,10 +71,11 @@ class Query:
             raise TypeError(f"time is the name of a column, got {self.time!r}")
         if self.emit not in EMITS:
             raise ValueError(f"emit must be one of {', '.join(EMITS)}, got {self.emit!r}")
-        if self.on_bad_time not in BAD_TIMES:
-            raise ValueError(
-                f"on_bad_time must be one of {', '.join(BAD_TIMES)}, got {self.on_bad_time!r}"
-            )
+        for part in ("on_bad_time", "on_bad_row"):
+            if getattr(self, part) not in BAD:
+                raise ValueError(
+                    f"{part} must be one of {', '.join(BAD)}, got {getattr(self, part)!r}"
+                )
         _check_windows(self.windows)
         _check_aggregates(self.aggregates)
         _check_names(keys, [*self.aggregates])
@@ -182,7 +186,7 @@ def _check_columns(what: str, aggregate: Aggregate, like: str = "sum_at_most(10,
     if aggregate.parts:
         for part in aggregate.parts:
             _check_columns(what, part, like)
-    elif not aggregate.columns and aggregate.name != "count":
+    elif not aggregate.columns and not aggregate.counts_rows:
         raise ValueError(f"{what} does not say which column it is of: write it like {like}")
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.feeds import Feed
-from muntin.query import Query
+from muntin.frames.types import DoesNotFitError
+from muntin.query import COLUMNS, Query
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together
 from muntin.slicing.loops import Array
@@ -51,8 +52,27 @@ def write_table(
     columns["kind"] = _chosen(KINDS, windows[:, KIND])
     valued = together([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
     for i, name in enumerate(query.aggregates):
-        columns[name] = _as_before(_results(feeds, i, reports, valued), types.get(name))
+        try:
+            columns[name] = _as_before(_results(feeds, i, reports, valued), types.get(name))
+        except DoesNotFitError as error:
+            row = int(np.flatnonzero(valued)[error.row])
+            raise _too_large(name, feeds[i], columns, row, error) from None
     return pa.table(columns)
+
+
+def _too_large(
+    name: str, feed: Feed, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
+) -> OverflowError:
+    """Return the error of a result that does not fit its type: aggregate, key and window."""
+    window, start, end = (columns[part][row].as_py() for part in COLUMNS[:3])
+    keys = list(columns)[: list(columns).index(COLUMNS[0])]
+    key = ", ".join(f"{column}={columns[column][row].as_py()!r}" for column in keys)
+    null = ", or give it overflow='null'" if feed.aggregate.result == "sum" else ""
+    return OverflowError(
+        f"aggregate {name!r} ({feed.aggregate.name}) does not fit {error.kind} in window {window!r} "
+        f"[{start}, {end})"
+        f"{' of ' + key if key else ''}: convert its column to floats{null}"
+    )
 
 
 @lru_cache(maxsize=64)

@@ -42,6 +42,12 @@ class Kernel:
     is a faster form for values less some constant near them; its lower gives NaN where digits were lost.
     `finish` names a NumPy function for all results at once. `inverse` takes a part out of a total; it is
     used where the partial is made of integers, and so exact. Under `least` values there is no result.
+
+    Whole numbers of 64 bits have forms of their own where this one would lose digits: `signed`,
+    `unsigned`, and `times` for moments and durations, which are whole numbers of their unit. `narrow` is
+    a faster form of `signed` that is right where no sum of the values exceeds 64 bits. Of a form with
+    `halves`, lift takes a number as (high, low): high * 2**32 + low, 0 <= low < 2**32, both signed.
+    If it `overflows`, lower returns as its last result whether the others do not fit their type.
     """
 
     lift: Callable[[Any], Partial]
@@ -52,6 +58,12 @@ class Kernel:
     finish: str = ""
     inverse: Callable[[Partial, Partial], Partial] | None = None
     least: int = 1
+    signed: "Kernel | None" = None
+    unsigned: "Kernel | None" = None
+    times: "Kernel | None" = None
+    narrow: "Kernel | None" = None
+    halves: bool = False
+    overflows: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,9 +82,13 @@ class Aggregate:
 
     `result` is the rule for the type of a result, one of RESULTS, or a tuple of rules if a result has
     several parts; without a rule the type is found from the results. `overflow` says what becomes of a
-    result that its type cannot hold: "error" or "null". `version` replaces the digest of your functions
-    where a saved state is compared with the aggregate that is to continue it: change it when you change
-    what they compute. Built-in aggregates are known by their name, version and `parameters` instead.
+    result that its type cannot hold: "error" or "null". An aggregate that `picks` chooses a row by its
+    first column and returns the value of its second. One that `gives_rows` returns a list of tuples with
+    the names `results`. One that `counts_rows` needs no column.
+
+    `version` replaces the digest of your functions where a saved state is compared with the aggregate
+    that is to continue it: change it when you change what they compute. Built-in aggregates are known by
+    their name, version and `parameters` instead.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -105,6 +121,9 @@ class Aggregate:
     overflow: str = "error"
     version: int | str | None = None
     parameters: tuple[tuple[str, Any], ...] = ()
+    picks: bool = False
+    gives_rows: bool = False
+    counts_rows: bool = False
     is_built_in: bool = False
 
     def __post_init__(self) -> None:

@@ -5,11 +5,14 @@ wins, which makes ArgMin and ArgMax depend on the order of the rows.
 """
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.numbers import GREATEST, NOT_ADDED, as_python, minus
 
 Pair = tuple[Any, Any]
+LOW_BITS = 2**32 - 1
 
 
 def Min(column: str | None = None) -> Aggregate:
@@ -53,7 +56,8 @@ def Range(column: str | None = None) -> Aggregate:
     >>> window.query()
     5
     """
-    return _bounds_like("range", "difference", _range, _range_of_values, column)
+    whole = Kernel(_twice, _both_bounds, _range_of_whole_numbers, overflows=True)
+    return _bounds_like("range", "difference", _range, _range_of_values, whole, column)
 
 
 def RelativeVariation(column: str | None = None) -> Aggregate:
@@ -67,8 +71,14 @@ def RelativeVariation(column: str | None = None) -> Aggregate:
     >>> window.query()
     0.25
     """
+    whole = Kernel(_twice, _both_bounds, _relative_variation_of_whole_numbers)
     return _bounds_like(
-        "relative_variation", "float", _relative_variation, _relative_variation_of_values, column
+        "relative_variation",
+        "float",
+        _relative_variation,
+        _relative_variation_of_values,
+        whole,
+        column,
     )
 
 
@@ -203,7 +213,7 @@ def _larger_number(a: Any, b: Any) -> Any:
 
 
 def _bounds_like(
-    name: str, result: str, lower: Any, lower_values: Any, column: str | None
+    name: str, result: str, lower: Any, lower_values: Any, whole: Kernel, column: str | None
 ) -> Aggregate:
     return built_in(
         name,
@@ -214,7 +224,9 @@ def _bounds_like(
         lower=lower,
         commutative=True,
         columns=named(column),
-        kernel=Kernel(_twice, _both_bounds, lower_values),
+        kernel=Kernel(
+            _twice, _both_bounds, lower_values, signed=whole, unsigned=whole, times=whole
+        ),
     )
 
 
@@ -233,19 +245,51 @@ def _both_bounds(a: Pair, b: Pair) -> Pair:
 
 
 def _range(partial: Pair) -> Any:
-    return None if partial[0] is None else _range_of_values(partial, 1)
+    least, greatest = partial
+    return None if least is None else _difference(greatest, least)
+
+
+def _difference(greatest: Any, least: Any) -> Any:
+    """Return the difference of two values; NumPy's whole numbers would wrap."""
+    if isinstance(greatest, NOT_ADDED):
+        raise TypeError(f"range takes numbers, moments and durations, got {greatest!r}")
+    return minus(as_python(greatest), as_python(least))
 
 
 def _range_of_values(partial: Pair, _n: int) -> Any:
     return partial[1] - partial[0]
 
 
+def _range_of_whole_numbers(partial: Pair, _n: int) -> tuple[Any, bool]:
+    least, greatest = partial
+    if least >= 0 or greatest <= least + GREATEST:
+        return greatest - least, False
+    return greatest, True
+
+
 def _relative_variation(partial: Pair) -> float | None:
-    return None if partial[0] is None else _relative_variation_of_values(partial, 1)
+    least, greatest = partial
+    if least is None:
+        return None
+    if greatest == 0 or greatest != greatest:
+        return math.nan
+    if isinstance(greatest, float) or isinstance(least, float):
+        return _relative_variation_of_values(partial, 1)
+    return float(Fraction(_difference(greatest, least)) / Fraction(as_python(greatest)))
 
 
 def _relative_variation_of_values(partial: Pair, _n: int) -> float:
     return float((partial[1] - partial[0]) / partial[1]) if partial[1] else math.nan
+
+
+def _relative_variation_of_whole_numbers(partial: Pair, _n: int) -> float:
+    """Divide the difference of the halves, which cannot overflow and loses no digits that matter."""
+    least, greatest = partial
+    if greatest == 0:
+        return math.nan
+    high = float(greatest >> 32) - float(least >> 32)
+    low = float(greatest & LOW_BITS) - float(least & LOW_BITS)
+    return (high * 4294967296.0 + low) / float(greatest)
 
 
 def _counting(name: str, combine: Any, combine_values: Any, column: str | None) -> Aggregate:
@@ -302,6 +346,7 @@ def _arg(
         lower=_argument,
         selective=True,
         nulls=True,
+        picks=True,
         columns=named(column, argument),
         kernel=Kernel(as_is, combine_values, _argument_of_values),
     )

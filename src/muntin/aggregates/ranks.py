@@ -5,7 +5,6 @@ because it has no place in Python's order; it ranks above every number. As a mul
 exact inverse.
 """
 
-import datetime as dt
 import math
 from bisect import bisect_left
 from collections import Counter
@@ -15,6 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.numbers import as_python, between
 from muntin.aggregates.parameters import exact_share
 
 Runs = tuple[tuple[Any, ...], tuple[int, ...], int]
@@ -90,6 +90,7 @@ def _ranked(
 
 
 def _run(value: Any) -> Runs:
+    value = as_python(value)
     return ((value,), (1,), 0) if value == value else ((), (), 1)
 
 
@@ -136,7 +137,7 @@ def _median(partial: Runs) -> Any:
     if n % 2:
         return _at_rank(partial, n // 2 + 1)
     low, high = _at_rank(partial, n // 2), _at_rank(partial, n // 2 + 1)
-    return low + (high - low) / 2 if isinstance(low, dt.date) else (low + high) / 2
+    return between("median", low, high, Fraction(1, 2))
 
 
 def _nearest_rank(share: Fraction) -> Callable[[Runs], Any]:
@@ -154,8 +155,9 @@ def _linear(share: Fraction) -> Callable[[Runs], Any]:
             return None
         position = share * (n - 1)
         below = math.floor(position)
-        weight = float(position - below)
         low = _at_rank(partial, below + 1)
-        return low + (_at_rank(partial, below + 2) - low) * weight if weight else low
+        if position == below:
+            return low
+        return between("quantile", low, _at_rank(partial, below + 2), position - below)
 
     return lower

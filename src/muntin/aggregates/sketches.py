@@ -239,6 +239,8 @@ def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggrega
     return built_in(
         f"top_k({k}, lg_max={lg_max})",
         parameters={"k": k, "lg_max": lg_max},
+        results=("value", "count"),
+        gives_rows=True,
         identity=None,
         lift=lift,
         combine=_merge,
@@ -297,7 +299,7 @@ def _item_to_text(item: Any) -> str:
         return f"i{item:x}"
     if isinstance(item, float):
         return "f" + (float(item) + 0.0).hex()  # -0.0 becomes 0.0
-    if type(item).__module__ == "numpy" and hasattr(item, "item"):
+    if type(item).__module__ == "numpy" and hasattr(item, "item") and item.dtype.kind not in "mM":
         return _item_to_text(item.item())
     canonical(item)  # refuses what has no order of its own, such as sets
     return "p" + seal(item).decode("latin-1")

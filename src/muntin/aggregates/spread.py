@@ -1,17 +1,24 @@
 """Variance and standard deviation by Chan's pairwise update.
 
-A partial is (n, mean, sum of squared differences from the mean), never a sum of squares, so nothing
-cancels when the mean is large. For the same reason there is no inverse: taking an outlier out by
-subtraction would leave its rounding error behind.
+A partial is (n, mean, rest of the mean, sum of squared differences from the mean), never a sum of
+squares, so nothing cancels when the mean is large. The mean is a sum of two floats, because the
+difference of two means must be right also where they agree in their first 16 digits (moments in
+nanoseconds do). There is no inverse: taking an outlier out by subtraction would leave its rounding
+error behind.
+
+Outside of compiled loops, whole numbers, decimals and fractions are summed exactly instead: their
+partial is (n, sum, sum of squares, None).
 """
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.numbers import exact_number, plus, squared
 
-Moments = tuple[int, float, float]
+Moments = tuple[int, Any, Any, Any]
 MOST_CANCELLED = 1e-4
 """How small a difference of shifted squares may be before it is computed by Chan's update instead."""
 
@@ -52,10 +59,10 @@ def _spread(
     finish_all: str,
 ) -> Aggregate:
     def lower(partial: Moments) -> float | None:
-        return lower_values(partial, partial[0]) if partial[0] > ddof else None
+        return lower_values(_as_floats(partial), partial[0]) if partial[0] > ddof else None
 
     def lower_values(partial: Moments, n: int) -> float:
-        return finish(partial[2] / (n - ddof)) if n > ddof else math.nan
+        return finish(partial[3] / (n - ddof)) if n > ddof else math.nan
 
     def lower_shifted(partial: tuple[float, float], n: int) -> float:
         total, squares = partial
@@ -64,13 +71,14 @@ def _spread(
             return math.nan
         return m2 * (1.0 / (n - ddof))
 
+    whole = Kernel(_single_whole, _chan_of_values, lower_values, halves=True, least=ddof + 1)
     if ddof < 0:
         raise ValueError(f"{name}: ddof must be 0 or more, got {ddof}")
     return built_in(
         f"{name}(ddof={ddof})",
         "float",
         parameters={"ddof": ddof},
-        identity=(0, 0.0, 0.0),
+        identity=(0, 0.0, 0.0, 0.0),
         lift=_single,
         combine=_chan,
         lower=lower,
@@ -82,18 +90,38 @@ def _spread(
             lower_values,
             shifted=Kernel(_square, _add_squares, lower_shifted, finish=finish_all),
             least=ddof + 1,
+            signed=whole,
+            unsigned=whole,
         ),
     )
 
 
 def _single(value: Any) -> Moments:
-    x = float(value)
-    return (1, x, x - x)  # 0, or NaN for an infinity, whose distance from any mean is not defined
+    number = exact_number(value)
+    if isinstance(number, float):
+        return (1, *_single_number(number)[1:])
+    return (1, number, squared(number), None)
 
 
-def _single_number(value: Any) -> tuple[float, float, float]:
+def _single_number(value: Any) -> tuple[float, float, float, float]:
     x = float(value)
-    return (1.0, x, x - x)
+    return (1.0, x, 0.0, x - x)  # 0, or NaN for an infinity, which is at no distance
+
+
+def _single_whole(halves: tuple[int, int]) -> tuple[float, float, float, float]:
+    mean, rest = _sum_of_two(halves[0] * 4294967296.0, float(halves[1]))
+    return (1.0, mean, rest, 0.0)
+
+
+def _as_floats(partial: Moments) -> Moments:
+    """Return a partial as Chan's update has it, from exact sums if it has them."""
+    n, total, squares, m2 = partial
+    if m2 is not None or n == 0:
+        return partial
+    mean = Fraction(total) / n
+    high = float(mean)
+    m2 = float(Fraction(squares) - mean * Fraction(total))
+    return (n, high, float(mean - Fraction(high)), m2)
 
 
 def _square(shifted: Any) -> tuple[float, float]:
@@ -107,12 +135,27 @@ def _add_squares(a: Any, b: Any) -> Any:
 def _chan(a: Moments, b: Moments) -> Moments:
     if a[0] == 0:
         return b
-    return _chan_of_values(a, b) if b[0] else a
+    if b[0] == 0:
+        return a
+    if a[3] is None and b[3] is None:
+        return (a[0] + b[0], plus(a[1], b[1]), plus(a[2], b[2]), None)
+    combined: Moments = _chan_of_values(_as_floats(a), _as_floats(b))
+    return combined
 
 
 def _chan_of_values(a: Any, b: Any) -> Any:
-    na, mean_a, m2_a = a
-    nb, mean_b, m2_b = b
+    na, mean_a, rest_a, m2_a = a
+    nb, mean_b, rest_b, m2_b = b
     share = nb / (na + nb)
-    delta = mean_b - mean_a
-    return (na + nb, mean_a + delta * share, m2_a + m2_b + delta * delta * (na * share))
+    delta, missing = _sum_of_two(mean_b, -mean_a)
+    delta, missing = _sum_of_two(delta, missing + (rest_b - rest_a))
+    mean, rest = _sum_of_two(mean_a, delta * share)
+    mean, rest = _sum_of_two(mean, rest + rest_a + missing * share)
+    return (na + nb, mean, rest, m2_a + m2_b + delta * delta * (na * share))
+
+
+def _sum_of_two(x: Any, y: Any) -> Any:
+    """Return the sum as a float and what rounding took away, exactly (Knuth, TAOCP 2, 4.2.2)."""
+    total = x + y
+    of_y = total - x
+    return total, (x - (total - of_y)) + (y - of_y)

@@ -30,7 +30,8 @@ class Batch:
     """Rows in the order of their arrival.
 
     `time_type` is timestamp[us] with its time zone or int64; it is null if no row has told. `bad_times`
-    is how many rows were left out because their time is null.
+    rows were left out because their time is null, `bad_rows` because a value cannot be read. `origin`
+    has the place of each row among those that came, if some were left out.
     """
 
     rows: int
@@ -39,6 +40,12 @@ class Batch:
     keys: list[pa.Array]
     columns: dict[str, Column]
     bad_times: int = 0
+    bad_rows: int = 0
+    origin: Array | None = None
+
+    def row_of(self, row: int) -> int:
+        """Return the place of a row among those that came."""
+        return row if self.origin is None else int(self.origin[row])
 
     def take(self, indices: Array) -> "Batch":
         """Return the rows at these indices."""
@@ -49,6 +56,7 @@ class Batch:
             times=self.times[indices],
             keys=[key.take(places) for key in self.keys],
             columns={name: column.take(indices) for name, column in self.columns.items()},
+            origin=indices if self.origin is None else self.origin[indices],
         )
 
 
@@ -59,36 +67,70 @@ def read_batch(
     values: tuple[str, ...],
     *,
     on_bad_time: str = "error",
+    on_bad_row: str = "error",
 ) -> Batch:
     """Read the named columns of a frame, or say what is wrong with it; costs O(rows) at most.
+
+    A row is bad if its time is not a whole number of microseconds, or one of its values cannot be read:
+    a number of more than 64 bits, a text that is not UTF-8.
 
     >>> read_batch({"at": [3, 1], "watts": [0.5, 2.0]}, "at", (), ("watts",)).times
     array([3, 1])
     """
-    if on_bad_time not in ("error", "drop"):
-        raise ValueError(f"on_bad_time must be 'error' or 'drop', got {on_bad_time!r}")
+    for name, choice in (("on_bad_time", on_bad_time), ("on_bad_row", on_bad_row)):
+        if choice not in ("error", "drop"):
+            raise ValueError(f"{name} must be 'error' or 'drop', got {choice!r}")
     columns = _named(data, (time, *keys, *values))
-    times, time_type, valid = _times(columns[time], time)
+    bad = _BadRows(on_bad_row)
+    times, time_type, valid = _times(columns[time], time, bad)
     rows = len(times)
     batch = Batch(
         rows,
         times,
         time_type,
-        [_arrow(columns[name], name) for name in keys],
-        {name: _column(columns[name], name) for name in values},
+        [_key(columns[name], name, bad) for name in keys],
+        {name: _column(columns[name], name, bad) for name in values},
     )
     for name, column in columns.items():
         if len(column) != rows:
             raise ValueError(f"column {name!r} has {len(column)} rows, {time!r} has {rows}")
-    if valid is None:
+    if valid is not None:
+        if on_bad_time == "error":
+            raise ValueError(
+                f"the time of row {int(np.argmin(valid))} (column {time!r}) is null: fill it in, or "
+                "leave such rows out with on_bad_time='drop'"
+            )
+        bad.places -= set(np.flatnonzero(~valid).tolist())
+        kept = np.flatnonzero(valid)
+        batch = replace(batch.take(kept), bad_times=rows - len(kept))
+    return drop_bad_rows(batch, bad.among(batch)) if bad.places else batch
+
+
+def drop_bad_rows(batch: Batch, bad: Array) -> Batch:
+    """Return the rows that are not bad, and count those that are."""
+    if not bad.any():
         return batch
-    if on_bad_time == "error":
-        raise ValueError(
-            f"the time of row {int(np.argmin(valid))} (column {time!r}) is null: fill it in, or "
-            "leave such rows out with on_bad_time='drop'"
-        )
-    kept = np.flatnonzero(valid)
-    return replace(batch.take(kept), bad_times=rows - len(kept))
+    kept = np.flatnonzero(~bad)
+    return replace(batch.take(kept), bad_rows=batch.bad_rows + batch.rows - len(kept))
+
+
+class _BadRows:
+    """Collects the rows of a batch that cannot be read, or raises the error of the first one."""
+
+    def __init__(self, on_bad_row: str) -> None:
+        self._on_bad_row = on_bad_row
+        self.places: set[int] = set()
+
+    def add(self, row: int, what: str) -> None:
+        """Leave out a row, or raise ValueError with what is wrong with it."""
+        if self._on_bad_row == "error":
+            raise ValueError(f"{what}: correct it, or leave such rows out with on_bad_row='drop'")
+        self.places.add(row)
+
+    def among(self, batch: Batch) -> Array:
+        """Return which rows of a batch are bad."""
+        origin = np.arange(batch.rows) if batch.origin is None else batch.origin
+        return np.isin(origin, list(self.places))
 
 
 def column_names(data: Any) -> list[str]:
@@ -165,31 +207,124 @@ def _arrow(column: Any, name: str) -> pa.Array:
     return column.cast(pa.large_string()) if kinds.is_string_view(column.type) else column
 
 
-def _column(column: Any, name: str) -> Column:
+def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
+    """Return a key column; rows whose value cannot be read are bad and null."""
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        column = _without_bad(column, name, bad)
+        array = _arrow(column, name)
+    return _readable(array, name, bad)
+
+
+def _readable(array: pa.Array, name: str, bad: _BadRows) -> pa.Array:
+    """Return an array whose texts are all UTF-8; other rows are bad and null."""
+    if not any(test(array.type) for test in (kinds.is_string, kinds.is_large_string)):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        texts = array.cast(pa.large_binary()).to_pylist()
+        there = np.array([text is None or _is_utf8(text) for text in texts])
+        for row in np.flatnonzero(~there).tolist():
+            bad.add(
+                row, f"row {row} has the text {texts[row]!r} in column {name!r}, which is not UTF-8"
+            )
+        kept = [text if ok else None for text, ok in zip(texts, there.tolist(), strict=True)]
+        return pa.array(kept, pa.large_binary()).cast(array.type)
+    return array
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_bad(column: Any, name: str, bad: _BadRows) -> Any:
+    """Return objects with None in the place of numbers over 64 bits and texts that are not Unicode."""
+    if kind_of(column) == "arrow" or _is_plain(column):
+        return column
+    items = list(column)
+    if all(item is None or _is_large(item) for item in items):
+        return items
+    for row, item in enumerate(items):
+        if _is_large(item):
+            bad.add(row, f"row {row} has {item} in column {name!r}, which does not fit 64 bits")
+            items[row] = None
+        elif isinstance(item, str) and not _encodes(item):
+            bad.add(
+                row, f"row {row} has the text {item!r} in column {name!r}, which is not Unicode"
+            )
+            items[row] = None
+    return items
+
+
+def _is_large(item: Any) -> bool:
+    return isinstance(item, int) and not -(2**63) <= item < 2**64
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _column(column: Any, name: str, bad: _BadRows) -> Column:
     """Return a column of values; what has numbers and nulls in any form becomes numbers and a mask."""
-    if not isinstance(column, pa.Array) and not isinstance(_dtype(column), np.dtype):
+    if not isinstance(column, pa.Array) and not _is_plain(column):
+        column = _settled(column, name, bad)
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    if isinstance(column, pa.Array):
+        column = _readable(column, name, bad)
+    return read(column, f"column {name!r}")
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether NumPy's type of a column says what it holds."""
+    dtype = _dtype(column)
+    return isinstance(dtype, np.dtype) and dtype.kind != "O"
+
+
+def _settled(column: Any, name: str, bad: _BadRows) -> Any:
+    """Return a column as Arrow has it, or as objects of several types or of one Arrow does not know."""
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        column = _without_bad(column, name, bad)
         try:
             array = _arrow(column, name)
         except TypeError:
-            array = pa.nulls(0)  # objects of several types, or of a type that Arrow does not know
-        column = array if kinds.is_primitive(array.type) else column
-    if isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_decode()
-    return read(column, f"column {name!r}")
+            return column
+    guessed = (
+        kinds.is_decimal(array.type) and kind_of(column) == "numpy"
+    )  # digits of this batch only
+    return column if guessed or kinds.is_nested(array.type) else array
 
 
 def _dtype(column: Any) -> Any:
     return getattr(column, "dtype", None)
 
 
-def _times(column: Any, name: str) -> tuple[Array, pa.DataType, Array | None]:
+def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, Array | None]:
     """Return the times, their type, and which of them are not null (all, if None)."""
     dtype = _dtype(column)
     if isinstance(dtype, np.dtype) and dtype.kind == "M" and not np.ma.isMaskedArray(column):
-        return _numpy_times(np.asarray(column), name)
-    array = _arrow(column, name)
+        return _numpy_times(np.asarray(column), name, bad)
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        array = _arrow(_without_bad(column, name, bad), name)
     kind = array.type
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    if valid is not None and bad.places:
+        valid[list(bad.places)] = True  # they are left out as bad rows
+        valid = None if valid.all() else valid
     if kinds.is_null(kind):
         return np.zeros(len(array), np.int64), kind, valid
     if kinds.is_timestamp(kind):
@@ -205,31 +340,38 @@ def _times(column: Any, name: str) -> tuple[Array, pa.DataType, Array | None]:
             f"the time column {name!r} has the type {kind}: times are datetimes, dates or whole "
             "numbers; convert it first, for instance with pandas.to_datetime"
         )
-    ticks = (array.fill_null(0) if valid is not None else array).to_numpy()
-    return _microseconds(ticks, unit, name), time_type, valid
+    ticks = (array.fill_null(0) if array.null_count else array).to_numpy()
+    return _microseconds(ticks, unit, name, bad), time_type, valid
 
 
-def _numpy_times(column: Array, name: str) -> tuple[Array, pa.DataType, Array | None]:
+def _numpy_times(
+    column: Array, name: str, bad: _BadRows
+) -> tuple[Array, pa.DataType, Array | None]:
     """Do for datetime64 what Arrow would, which copies them, and slowly."""
     unit = np.datetime_data(column.dtype)[0]
     unit = READ_AS.get(unit, unit)
     ticks = np.ascontiguousarray(column, f"datetime64[{unit}]").view(np.int64)
     if ticks.min(initial=0) != NOT_A_TIME:
-        return _microseconds(ticks, unit, name), pa.timestamp("us"), None
+        return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), None
     valid = ticks != NOT_A_TIME
-    return _microseconds(np.where(valid, ticks, 0), unit, name), pa.timestamp("us"), valid
+    ticks = np.where(valid, ticks, 0)
+    return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), valid
 
 
-def _microseconds(ticks: Array, unit: str, name: str) -> Array:
-    """Return times in microseconds; what is finer is floored."""
+def _microseconds(ticks: Array, unit: str, name: str, bad: _BadRows) -> Array:
+    """Return times in microseconds; a row whose time is not a whole number of them is bad."""
     if unit == "ns":
-        return ticks // 1000
+        whole = ticks // 1000
+        for row in np.flatnonzero(whole * 1000 != ticks).tolist():
+            bad.add(
+                row, f"the time of row {row} (column {name!r}) is {ticks[row]} ns, finer than 1 us"
+            )
+        return whole
     factor = MICROSECONDS.get(unit, 1)
     if factor == 1 and ticks.dtype.kind == "i":
         return ticks.astype(np.int64, copy=False)
     furthest = LAST_TIME // factor
-    far = (ticks > furthest) | (ticks < -furthest)
-    if far.any():
-        row = int(np.argmax(far))
-        raise ValueError(f"the time of row {row} (column {name!r}) is too far off: {ticks[row]}")
-    return ticks.astype(np.int64) * factor
+    far = (ticks > furthest) | ((ticks < -furthest) if ticks.dtype.kind == "i" else False)
+    for row in np.flatnonzero(far).tolist():
+        bad.add(row, f"the time of row {row} (column {name!r}) is too far off: {ticks[row]} {unit}")
+    return np.where(far, 0, ticks).astype(np.int64) * factor

@@ -1,49 +1,76 @@
-"""Columns of people's data as NumPy arrays, and results in the kind that came in.
+"""Columns of people's data as NumPy arrays.
 
 A column becomes numbers (float64, int64 or uint64; times as integers) with a mask of the rows that are
 not null, or objects if it is not made of numbers. NaN is a value in NumPy, Arrow and Polars and a null
 in pandas, as each of them has it.
 """
 
-import importlib
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 EXACT_IN_FLOAT = 2**53
+PYTHON_UNITS = (("us", 1), ("ms", 1), ("s", 1), ("D", 1))
+"""The units of moments and durations that Python's own are as fine as."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Values, which of them are not null (all, if None), and the NumPy type they came with."""
+    """Values, which of them are not null (all, if None), and the types they came with.
+
+    `dtype` is NumPy's type, `arrow` that of Arrow where it says more (a time zone, the digits of a
+    decimal, text), `came_as` the type in the kind of frame that the column is of.
+    """
 
     values: Array
     valid: Array | None
     dtype: np.dtype[Any]
+    arrow: Any = None
+    came_as: Any = field(default=None, compare=False)
 
     @property
     def is_numeric(self) -> bool:
         """Whether the values are numbers that kernels can work on."""
         return self.values.dtype.kind in "fiu"
 
+    @property
+    def has_values(self) -> bool:
+        """Whether a value is not null."""
+        return self.valid is None or bool(self.valid.any())
+
     def take(self, order: Any) -> "Column":
         """Return the column with its rows in another order."""
         valid = None if self.valid is None else self.valid[order]
-        return Column(self.values[order], valid, self.dtype)
+        return replace(self, values=self.values[order], valid=valid)
 
-    def objects(self) -> list[Any]:
-        """Return the values as Python objects, null as None."""
-        values = self.values.view(self.dtype) if self.dtype.kind in "mM" else self.values
-        objects: list[Any] = values.astype(
-            self.dtype if self.dtype.kind == "b" else values.dtype
-        ).tolist()
+    def objects(self, *, exact: bool = False) -> list[Any]:
+        """Return the values as Python objects, null as None; moments are in UTC.
+
+        With `exact`, moments and durations are NumPy's, which have their unit.
+        """
+        if self.dtype.kind in "mM":
+            moments = self.values.view(self.dtype)
+            objects = list(moments) if exact else _moments(moments)
+        else:
+            kind = self.dtype if self.dtype.kind == "b" else self.values.dtype
+            objects = self.values.astype(kind).tolist()
         if self.valid is None:
             return objects
         return [x if ok else None for x, ok in zip(objects, self.valid.tolist(), strict=True)]
+
+
+def _moments(values: Array) -> list[Any]:
+    """Return Python's datetimes, dates and timedeltas, or NumPy's where Python has none so fine."""
+    if np.datetime_data(values.dtype) not in PYTHON_UNITS:
+        return list(values)
+    objects: list[Any] = values.tolist()
+    for i, moment in enumerate(objects):
+        if isinstance(moment, int):
+            raise ValueError(f"row {i} has {values[i]}, which is beyond the years 1 to 9999")
+    return objects
 
 
 def kind_of(data: Any) -> str:
@@ -56,17 +83,9 @@ def read(data: Any, name: str) -> Column:
     """Read one column; `name` is what an error calls it."""
     kind = kind_of(data)
     if kind == "pandas":
-        return _from_pandas(data)
+        return replace(_from_pandas(data, name), came_as=data.dtype)
     if kind == "polars":
-        valid = None if not data.null_count() else data.is_not_null().to_numpy()
-        filled = (
-            data
-            if valid is None
-            else data.fill_null(strategy="zero")
-            if data.dtype.is_numeric()
-            else data
-        )
-        return _from_numpy(filled.to_numpy(), valid, name)
+        return replace(_from_polars(data, name), came_as=data.dtype)
     if kind == "arrow":
         return _from_arrow(data, name)
     if isinstance(data, np.ma.MaskedArray):
@@ -79,11 +98,26 @@ def _as_array(data: Any) -> Array:
         return data
     if not hasattr(data, "__len__"):
         raise TypeError(f"an array or a list is needed, got {data!r}")
-    if {type(x) for x in data} <= {int, float, bool, np.float64, np.int64}:
-        return np.asarray(data)
-    objects = np.empty(len(data), object)
-    objects[:] = list(data)
-    return objects
+    kinds = {type(x) for x in data}
+    if (
+        kinds <= {int, bool}
+        or kinds <= {float, bool}
+        or kinds <= {np.float64}
+        or kinds <= {np.int64}
+    ):
+        array = np.asarray(data)
+        if array.dtype.kind in "fib":
+            return array
+    if kinds <= {int, float, bool} and all(
+        abs(x) <= EXACT_IN_FLOAT for x in data if type(x) is not float
+    ):
+        return np.asarray(data, np.float64)
+    return _as_objects(data)
+
+
+def _as_objects(items: Any) -> Array:
+    """Return an array of objects, whatever they are; lists and tuples stay what they are."""
+    return np.fromiter(items, object, len(items))
 
 
 def _from_numpy(array: Array, valid: Array | None, name: str) -> Column:
@@ -93,32 +127,47 @@ def _from_numpy(array: Array, valid: Array | None, name: str) -> Column:
     if kind in "mM":
         there = ~np.isnat(array)
         valid = there if valid is None else valid & there
-        return Column(array.view(np.int64), None if valid.all() else valid, array.dtype)
-    if kind == "f":
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        return Column(native.view(np.int64), None if valid.all() else valid, native.dtype)
+    if kind == "f" and array.dtype.itemsize <= 8:
         return Column(np.ascontiguousarray(array, np.float64), valid, array.dtype)
     if kind in "ib" or (kind == "u" and array.dtype.itemsize < 8):
         return Column(np.ascontiguousarray(array, np.int64), valid, array.dtype)
     if kind == "u":
-        return Column(np.ascontiguousarray(array), valid, array.dtype)
+        return Column(np.ascontiguousarray(array, np.uint64), valid, array.dtype)
     objects = array.astype(object)
     there = np.array([x is not None for x in objects.tolist()], np.bool_)
     valid = there if valid is None else valid & there
     return Column(objects, None if valid.all() else valid, np.dtype(object))
 
 
-def _from_pandas(series: Any) -> Column:
+def _from_pandas(series: Any, name: str) -> Column:
+    dtype = series.dtype
+    if type(dtype).__name__ == "ArrowDtype":
+        import pyarrow as pa
+
+        return _from_arrow(pa.array(series), name)
     null = series.isna().to_numpy()
     valid = ~null if null.any() else None
-    dtype = series.dtype
     if getattr(dtype, "tz", None) is not None:
-        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-        dtype = series.dtype
+        import pyarrow as pa
+
+        zone = pa.Array.from_pandas(series.iloc[:0]).type.tz
+        plain = series.dt.tz_convert("UTC").dt.tz_localize(None)
+        read = _from_numpy(plain.to_numpy(), valid, name)
+        return replace(read, arrow=pa.timestamp(np.datetime_data(read.dtype)[0], zone))
     if not isinstance(dtype, np.dtype):
         numeric = getattr(dtype, "numpy_dtype", None)
         if numeric is None or numeric.kind not in "fiub":
-            return _from_numpy(series.to_numpy(object), valid, str(series.name))
-        return _from_numpy(series.fillna(0).to_numpy(numeric), valid, str(series.name))
-    return _from_numpy(series.to_numpy(), valid, str(series.name))
+            return _from_numpy(series.to_numpy(object), valid, name)
+        return _from_numpy(series.to_numpy(numeric, na_value=numeric.type(0)), valid, name)
+    return _from_numpy(series.to_numpy(), valid, name)
+
+
+def _from_polars(series: Any, name: str) -> Column:
+    if str(series.dtype) == "Object":
+        return _from_numpy(_as_array(series.to_list()), None, name)
+    return _from_arrow(series.to_arrow(), name)
 
 
 def _from_arrow(data: Any, name: str) -> Column:
@@ -126,83 +175,34 @@ def _from_arrow(data: Any, name: str) -> Column:
     import pyarrow.compute as pc
 
     array = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
     valid = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         array = pc.fill_null(array, 0) if valid is not None else array
-    elif pa.types.is_boolean(array.type):
+    elif pa.types.is_boolean(kind):
         array = pc.fill_null(array, False) if valid is not None else array
-    return _from_numpy(array.to_numpy(zero_copy_only=False), valid, name)
+    elif pa.types.is_date32(kind):  # Arrow would make objects of them
+        array = array.view(pa.int32()).cast(pa.int64()).view(pa.duration("s"))
+        days = array.fill_null(0).to_numpy().view("m8[D]").view("M8[D]")
+        return replace(_from_numpy(days, valid, name), arrow=kind)
+    elif pa.types.is_date64(kind):
+        return replace(_from_arrow(array.cast(pa.timestamp("ms")), name), arrow=kind)
+    if pa.types.is_nested(kind):
+        return replace(_from_numpy(_as_objects(array.to_pylist()), valid, name), arrow=kind)
+    read = _from_numpy(array.to_numpy(zero_copy_only=False), valid, name)
+    plain = read.is_numeric and not (pa.types.is_timestamp(kind) and kind.tz)
+    return replace(read, arrow=None if plain else _without_views(kind), came_as=kind)
 
 
-def write(kind: str, values: Array, missing: Any, index: Any = None, name: Any = None) -> Any:
-    """Return results in the kind that came in; `missing` (a slice or a mask) selects the null ones."""
-    none = missing.start >= missing.stop if isinstance(missing, slice) else not missing.any()
-    if not none and values.dtype.kind == "O":
-        values[missing] = None
-    return _WRITERS[kind](values, None if none else missing, index, name)
+def _without_views(kind: Any) -> Any:
+    """Return a type of text or bytes for views of them, which many functions of Arrow do not take."""
+    import pyarrow as pa
 
-
-def _write_numpy(values: Array, missing: Any, _index: Any, _name: Any) -> Array:
-    if missing is not None:
-        values = _as_floats(values, missing) if values.dtype.kind in "iu" else values
-        nothing = {"f": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT")}
-        values[missing] = nothing.get(values.dtype.kind)
-    return values
-
-
-def _mask(values: Array, missing: Any) -> Array:
-    mask = np.zeros(len(values), np.bool_)
-    mask[missing] = True
-    return mask
-
-
-def _largest(values: Array, missing: Any) -> int:
-    return int(np.abs(values[~_mask(values, missing)]).max(initial=0))
-
-
-def _as_floats(values: Array, missing: Any) -> Array:
-    largest = _largest(values, missing)
-    if largest > EXACT_IN_FLOAT:
-        raise ValueError(
-            f"some windows have no result and {largest} is not exact as a float: give min_periods=1, or "
-            "pandas, Polars or Arrow data, which have nulls beside integers"
-        )
-    return values.astype(np.float64)
-
-
-def _write_pandas(values: Array, missing: Any, index: Any, name: Any) -> Any:
-    pandas = importlib.import_module("pandas")
-    whole = missing is not None and values.dtype.kind in "iu"
-    if whole and _largest(values, missing) > EXACT_IN_FLOAT:
-        exact = pandas.Series(pandas.array(values, dtype="Int64"), index, name=name)
-        return exact.mask(_mask(values, missing))
-    return pandas.Series(_write_numpy(values, missing, None, None), index, name=name)
-
-
-def _write_polars(values: Array, missing: Any, _index: Any, name: Any) -> Any:
-    polars = importlib.import_module("polars")
-    if values.dtype.kind == "O":
-        return polars.Series(name or "", values.tolist(), strict=False)
-    series = polars.Series(name or "", values)
-    if missing is None:
-        return series
-    there = polars.lit(polars.Series(~_mask(values, missing)))
-    return polars.select(polars.when(there).then(series)).to_series().alias(name or "")
-
-
-def _write_arrow(values: Array, missing: Any, _index: Any, _name: Any) -> Any:
-    pyarrow = importlib.import_module("pyarrow")
-    if values.dtype.kind == "O":
-        return pyarrow.array(values.tolist())
-    return pyarrow.array(values, mask=None if missing is None else _mask(values, missing))
-
-
-_WRITERS: dict[str, Callable[[Array, Any, Any, Any], Any]] = {
-    "numpy": _write_numpy,
-    "pandas": _write_pandas,
-    "polars": _write_polars,
-    "arrow": _write_arrow,
-}
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(
+        kind, kind
+    )
 
 
 def is_frame(data: Any) -> bool:

@@ -8,16 +8,21 @@ import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.frames.columns import Array, Column, is_frame, kind_of, read
+from muntin.frames.types import ColumnType, check_takes
 from muntin.kernels.rolling import Rows
-from muntin.kernels.spans import CLOSED, Spans, row_spans, time_spans
-from muntin.windows import is_duration, microseconds
+from muntin.kernels.spans import CLOSED, Groups, Spans, group_time_spans, row_spans, time_spans
+from muntin.windows import is_duration, microseconds, nanoseconds
 
 UNITS = {"s": 1_000_000, "ms": 1_000}
+LAST_TIME = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked, in arrays: rows in the order of their groups, and how to answer."""
+    """What was asked, in arrays: rows in the order of their groups, and how to answer.
+
+    `groups` is there if times of different groups could not be moved apart.
+    """
 
     aggregate: Aggregate
     columns: tuple[Column, ...]
@@ -33,7 +38,8 @@ class Request:
     kind: str
     index: Any
     name: Any
-    tick_type: str = "int64"
+    stamps: Column | None = None
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -41,7 +47,7 @@ class Request:
     @property
     def is_simple(self) -> bool:
         """Whether a window is the last rows, or the last time, up to each row."""
-        groups = self.first is not None and self.times is None
+        groups = self.first is not None and (self.times is None or self.groups is not None)
         shifted = self.closed != "right" and self.times is None
         return not (self.center or groups or shifted or self.ticks)
 
@@ -49,31 +55,41 @@ class Request:
         """Return each row's window."""
         if self.times is None:
             return row_spans(len(self), self.size, self.closed, self.center, self.first)
+        if self.groups is not None:
+            return group_time_spans(self.groups, self.times, self.size, self.closed, self.center)
         return time_spans(self.times, self.size, self.closed, self.center)
 
     def rows(self) -> Rows:
         """Return the columns as kernels take them; the argument of ArgMin and ArgMax is a row number."""
         first = self.columns[0]
-        valid = None if self.aggregate.nulls and self.aggregate.name == "count" else first.valid
+        valid = None if self.aggregate.counts_rows else first.valid
         columns = [first.values]
-        if is_arg(self.aggregate):
+        if self.aggregate.picks:
             columns.append(np.arange(len(self)))
         else:
             for column in self.columns[1:]:
                 columns.append(column.values)
                 if column.valid is not None:
                     valid = column.valid if valid is None else valid & column.valid
-        return Rows(tuple(columns), valid)
+        return Rows(tuple(columns), valid, ColumnType.of(first).form)
+
+    @property
+    def result_column(self) -> Column:
+        """The column whose type results have, if they are values."""
+        return self.columns[1 if self.aggregate.picks else 0]
+
+    def name_of(self, window: int) -> str:
+        """Say which window a result is of."""
+        if self.ticks is not None:
+            return f"window {window}"
+        row = window * self.step
+        return f"the window of row {row if self.order is None else int(self.order[row])}"
 
     def inputs(self) -> list[Any]:
         """Return the rows as the interpreted aggregate takes them."""
-        objects = [column.objects() for column in self.columns]
+        exact = self.aggregate.is_built_in
+        objects = [column.objects(exact=exact) for column in self.columns]
         return objects[0] if len(objects) == 1 else list(zip(*objects, strict=True))
-
-
-def is_arg(aggregate: Aggregate) -> bool:
-    """Whether the aggregate picks an argument, so that kernels can work on row numbers."""
-    return aggregate.name in ("arg_min", "arg_max")
 
 
 def read_request(
@@ -96,8 +112,11 @@ def read_request(
         raise ValueError("every and by cannot be combined here; roll over each group by itself")
     parts, kind, label, name = _columns(values, aggregate)
     columns = tuple(read(part, f"column {i}") for i, part in enumerate(parts))
-    if is_arg(aggregate) and len(columns) != 2:
+    if aggregate.picks and len(columns) != 2:
         raise TypeError(f"{aggregate.name} takes two columns: rolling((values, arguments), ...)")
+    for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
+        called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"
+        check_takes(aggregate.name, aggregate, called, ColumnType.of(column))
     rows = len(columns[0].values)
     for i, column in enumerate(columns):
         _same_length(f"column {i}", len(column.values), rows)
@@ -105,11 +124,13 @@ def read_request(
     stamps = _stamps(values, size, on, kind, label)
     length = _length(size if stamps is None else scaled(size, stamps), stamps is not None)
     step, ticks = _every(every, stamps)
+    times = None if stamps is None else _times(stamps, rows, order, groups)
+    apart = None if times is None or groups is None else _apart(times, groups, length)
     return Request(
         aggregate=replace(aggregate, columns=()),
         columns=columns if order is None else tuple(column.take(order) for column in columns),
         size=length,
-        times=None if stamps is None else _times(stamps, length, rows, order, groups),
+        times=times if apart is None else apart,
         ticks=ticks,
         step=step,
         first=None if groups is None else np.searchsorted(groups, groups),
@@ -120,7 +141,8 @@ def read_request(
         kind=kind,
         index=label,
         name=name,
-        tick_type="int64" if stamps is None else _tick_type(stamps),
+        stamps=stamps,
+        groups=None if times is None or groups is None or apart is not None else Groups.of(groups),
     )
 
 
@@ -228,20 +250,14 @@ def _unit(dtype: np.dtype[Any]) -> str:
     return np.datetime_data(dtype)[0] if dtype.kind in "mM" else ""
 
 
-def _tick_type(stamps: Column) -> str:
-    unit = _unit(stamps.dtype)
-    return f"datetime64[{'ns' if unit == 'ns' else 'us'}]" if unit else "int64"
-
-
 def scaled(duration: Any, stamps: Column) -> int:
     """Return a duration in the unit of the times (microseconds for coarse ones)."""
-    us = microseconds(duration)
-    return us * 1000 if _unit(stamps.dtype) == "ns" else us
+    if _unit(stamps.dtype) == "ns":
+        return nanoseconds(duration)
+    return microseconds(duration)
 
 
-def _times(
-    stamps: Column, size: int, rows: int, order: Array | None, groups: Array | None
-) -> Array:
+def _times(stamps: Column, rows: int, order: Array | None, groups: Array | None) -> Array:
     """Return the rows' times as integers, which never fall."""
     times = whole_times(stamps, rows)
     if order is not None:
@@ -256,8 +272,6 @@ def _times(
             f"times must not fall: row {row} is at {times[at]}, after {times[at - 1]}; "
             "sort the rows by time"
         )
-    if groups is not None:
-        times = _apart(times, groups, size)
     return times
 
 
@@ -271,20 +285,28 @@ def whole_times(stamps: Column, rows: int) -> Array:
     unit = _unit(stamps.dtype)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
-    times = stamps.values if stamps.values.dtype == np.int64 else stamps.values.astype(np.int64)
-    if unit in ("s", "ms"):
-        times = times * UNITS[unit]
-    return times
+    factor = UNITS.get(unit, 1)
+    furthest = LAST_TIME // factor
+    far = np.flatnonzero((stamps.values > furthest) | (stamps.values < -furthest))
+    if len(far):
+        row = int(far[0])
+        raise ValueError(f"the time of row {row} is too far off: {int(stamps.values[row])} {unit}")
+    return stamps.values.astype(np.int64, copy=False) * factor if factor > 1 else _signed(stamps)
 
 
-def _apart(times: Array, groups: Array, size: int) -> Array:
-    """Move each group's times beyond all before it, so that no window reaches into another group."""
+def _signed(stamps: Column) -> Array:
+    return stamps.values.astype(np.int64, copy=False)
+
+
+def _apart(times: Array, groups: Array, size: int) -> Array | None:
+    """Move each group's times beyond all before it, so that no window reaches into another group.
+
+    None if there are not enough whole numbers for that.
+    """
     groups = groups - groups.min(initial=0)
     low, high = int(times.min(initial=0)), int(times.max(initial=0))
     width = high - low + 2 * size + 2
     if width * (int(groups.max(initial=0)) + 1) >= 2**62:
-        raise ValueError(
-            "groups and times span too much for one pass; roll over each group by itself"
-        )
+        return None
     moved: Array = times - low + groups * width
     return moved

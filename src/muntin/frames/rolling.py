@@ -6,21 +6,20 @@ which kernel that is, and why.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators import ALGORITHMS
-from muntin.frames.columns import Array, Column, write
-from muntin.frames.request import Request, is_arg, read_request
+from muntin.frames.columns import Array
+from muntin.frames.request import Request, read_request
+from muntin.frames.results import Answer, Labels, write, write_ticks
 from muntin.kernels import rolling as kernels
 from muntin.kernels.build import STEPS
 from muntin.kernels.ranks import roll_ranks
 from muntin.kernels.spans import Spans, tick_spans
-
-SAME_TYPE = ("min", "max", "first", "last")
 
 
 class InterpretedWarning(UserWarning):
@@ -123,9 +122,7 @@ def _plan(request: Request, algorithm: str, threads: int | None) -> Plan:
         )
     if algorithm != "auto" and ALGORITHMS[algorithm].missing(aggregate):
         ALGORITHMS[algorithm](aggregate)  # refuses, and says what would serve
-    numeric = all(
-        column.is_numeric for column in request.columns[: 1 if is_arg(aggregate) else None]
-    )
+    numeric = all(column.is_numeric for column in request.columns[: 1 if aggregate.picks else None])
     times = request.columns[0].dtype.kind in "mM"
     if aggregate.rank is not None and numeric and not times and algorithm == "auto":
         return Plan("ranks", True, "an order statistic: rows sorted in blocks, a bit per row", 1)
@@ -145,50 +142,44 @@ def _plan(request: Request, algorithm: str, threads: int | None) -> Plan:
 
 def _why_interpreted(request: Request, numeric: bool) -> str:
     aggregate = request.aggregate
-    if aggregate.nulls and aggregate.name != "count" and not is_arg(aggregate):
+    if aggregate.nulls and not (aggregate.counts_rows or aggregate.picks):
         return f"{aggregate.name!r} takes nulls along"
     if not numeric:
         return "the values are objects, not numbers"
     dtype = request.columns[0].dtype
-    if dtype.kind in "mM" and not _keeps_times(aggregate.name, dtype):
+    if dtype.kind in "mM" and aggregate.kernel is None:
         return f"{aggregate.name!r} of {dtype} is left to Python"
     return kernels.why_not_compiled(aggregate, request.rows())
 
 
-def _keeps_times(name: str, dtype: np.dtype[Any]) -> bool:
-    return name in (*SAME_TYPE, "count", "arg_min", "arg_max") or (
-        name == "sum" and dtype.kind == "m"
-    )
-
-
 def _answer(request: Request, plan: Plan, out: Array | None) -> Any:
+    labels = Labels(request.kind, request.index, request.name)
+    column = request.result_column
     if not len(request):
-        return write(request.kind, np.empty(0), np.zeros(0, np.bool_), request.index, request.name)
+        nothing = Answer((np.empty(0),), np.zeros(0, np.bool_))
+        return write(nothing, replace(request.aggregate, result=""), None, labels)
     ticks = None
     if request.ticks is not None and request.times is not None:
         ticks, spans = tick_spans(request.times, request.size, request.ticks)
-        values, missing = _over_spans(request, plan, spans)
+        answer = _over_spans(request, plan, spans)
     elif plan.compiled and request.is_simple and plan.algorithm != "ranks":
-        values, missing = _over_rows_or_times(request, plan, out)
-        if request.step > 1:
-            mask = np.zeros(len(values), np.bool_)
-            mask[missing] = True
-            values, missing = values[:: request.step], mask[:: request.step]
+        answer = _over_rows_or_times(request, plan, out)
+        answer = answer.every(request.step) if request.step > 1 else answer
     else:
         spans = request.spans()
-        values, missing = _over_spans(
+        answer = _over_spans(
             request, plan, spans.every(request.step) if request.step > 1 else spans
         )
-    label = request.index
     if request.order is not None:
-        values, missing = _unsorted(values, missing, request.order)
+        answer = answer.put_back(request.order)
     if ticks is not None:
-        return _ticked(request, ticks, values, missing)
-    label = label[:: request.step] if label is not None and request.step > 1 else label
-    return write(request.kind, values, missing, label, request.name)
+        return _ticked(request, ticks, answer)
+    if labels.index is not None and request.step > 1:
+        labels = replace(labels, index=labels.index[:: request.step])
+    return write(answer, request.aggregate, column, labels)
 
 
-def _over_rows_or_times(request: Request, plan: Plan, out: Array | None) -> tuple[Array, Any]:
+def _over_rows_or_times(request: Request, plan: Plan, out: Array | None) -> Answer:
     aggregate, rows = request.aggregate, request.rows()
     times, size, closed = request.times, request.size, request.closed
     if times is None and plan.algorithm in STEPS:
@@ -202,12 +193,12 @@ def _over_rows_or_times(request: Request, plan: Plan, out: Array | None) -> tupl
     return _shaped(request, results)
 
 
-def _over_spans(request: Request, plan: Plan, spans: Spans) -> tuple[Array, Any]:
+def _over_spans(request: Request, plan: Plan, spans: Spans) -> Answer:
     least = max(request.min_periods, 1)
     if plan.algorithm == "ranks":
         column = request.columns[0]
         values, counts = roll_ranks(request.aggregate, column.values, column.valid, spans)
-        return _typed(request, values), counts < least
+        return Answer((values,), counts < least)
     if plan.compiled:
         return _shaped(
             request, kernels.roll_spans(request.aggregate, request.rows(), spans, plan.threads)
@@ -221,71 +212,47 @@ def _over_spans(request: Request, plan: Plan, spans: Spans) -> tuple[Array, Any]
     return _interpreted(request, plan, spans)
 
 
-def _interpreted(request: Request, plan: Plan, spans: Spans) -> tuple[Array, Any]:
+def _interpreted(request: Request, plan: Plan, spans: Spans) -> Answer:
     inputs = request.inputs()
     results = kernels.roll_objects(request.aggregate, inputs, spans, plan.algorithm)
-    there = np.array([x is not None for x in inputs], np.int64)
+    counts_rows = request.aggregate.counts_rows
+    there = np.array([counts_rows or x is not None for x in inputs], np.int64)
     sums = np.concatenate(([0], np.cumsum(there)))
     missing = sums[spans.ends] - sums[spans.starts] < request.min_periods
     missing |= np.array([result is None for result in results])
     values = np.empty(len(results), object)
     values[:] = results
-    kinds = {type(result) for result in values[~missing]}
-    if kinds and kinds <= {int, float}:
-        values[missing] = 0
-        return values.astype(np.int64 if kinds == {int} else np.float64), missing
-    values[missing] = None
-    return values, missing
+    return Answer((values,), missing)
 
 
-def _shaped(request: Request, results: kernels.Results) -> tuple[Array, Any]:
-    """Return one array of results, and which of them are missing."""
-    missing = results.missing(max(request.min_periods, 1))
-    if request.min_periods == 0 and request.aggregate.name == "count":
-        results.arrays[0][missing] = 0
-        missing = slice(0, 0)
-    if len(results.arrays) == 1:
-        return _typed(request, results.arrays[0]), missing
-    values = np.empty(len(results.arrays[0]), object)
-    values[:] = list(zip(*(array.tolist() for array in results.arrays), strict=True))
-    values[missing] = None
-    return values, missing
+def _shaped(request: Request, results: kernels.Results) -> Answer:
+    """Return results without those that do not fit; an empty window may have one, as a count has."""
+    kernel = request.aggregate.kernel
+    least = max(request.min_periods, 1 if kernel is None else kernel.least)
+    answer = Answer(results.arrays, results.missing(least))
+    if results.overflows:
+        answer = answer.without_overflow(request.aggregate, request.name_of)
+    nothing = request.aggregate.lower(request.aggregate.identity)
+    if request.min_periods == 0 and nothing is not None and len(answer.arrays) == 1:
+        answer.arrays[0][answer.missing] = nothing
+        return replace(answer, missing=slice(0, 0))
+    picked = request.aggregate.picks
+    return _picked(request, answer) if picked else answer
 
 
-def _typed(request: Request, values: Array) -> Array:
-    """Give results the type of the values where they are values."""
-    aggregate, column = request.aggregate, request.columns[0]
-    if is_arg(aggregate):
-        return _arguments(request.columns[1].take(np.clip(values, 0, len(request) - 1)))
-    if column.dtype.kind in "mM" and aggregate.name != "count":
-        return values.view(column.dtype)
-    if aggregate.name in SAME_TYPE and column.dtype != values.dtype:
-        return values.astype(column.dtype)
-    return values
+def _picked(request: Request, answer: Answer) -> Answer:
+    """Return the arguments of the rows that ArgMin or ArgMax have found."""
+    chosen = request.columns[1].take(np.clip(answer.arrays[0], 0, len(request) - 1))
+    missing = answer.mask() if chosen.valid is None else answer.mask() | ~chosen.valid
+    return Answer((chosen.values,), missing)
 
 
-def _arguments(column: Column) -> Array:
-    """Return the arguments of ArgMin or ArgMax in the type they came with."""
-    if column.dtype.kind in "mM":
-        return column.values.view(column.dtype)
-    if column.dtype.kind in "fiub" and column.valid is None:
-        values: Array = column.values.astype(column.dtype)
-        return values
-    arguments = np.empty(len(column.values), object)
-    arguments[:] = column.objects()
-    return arguments
-
-
-def _unsorted(values: Array, missing: Any, order: Array) -> tuple[Array, Array]:
-    mask = np.zeros(len(values), np.bool_)
-    mask[missing] = True
-    back_values, back_mask = np.empty_like(values), np.empty_like(mask)
-    back_values[order], back_mask[order] = values, mask
-    return back_values, back_mask
-
-
-def _ticked(request: Request, ticks: Array, values: Array, missing: Any) -> Any:
-    ends = ticks.view(request.tick_type)
+def _ticked(request: Request, ticks: Array, answer: Answer) -> Any:
+    """Return the results by tick: with pandas a series, else a pair (ticks, results)."""
+    labels = Labels(request.kind, None, request.name)
+    stamps = request.stamps
+    assert stamps is not None
+    ends = write_ticks(ticks, stamps, request.kind)
     if request.kind == "pandas":
-        return write("pandas", values, missing, ends, request.name)
-    return ends, write(request.kind, values, missing)
+        return write(answer, request.aggregate, request.result_column, replace(labels, index=ends))
+    return ends, write(answer, request.aggregate, request.result_column, labels)

@@ -13,8 +13,10 @@ import numpy as np
 from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregators import ALGORITHMS, Aggregator
-from muntin.frames.columns import Array, Column, kind_of, read, write
+from muntin.frames.columns import Array, Column, kind_of, read
 from muntin.frames.request import scaled, whole_times
+from muntin.frames.results import Answer, Labels, write
+from muntin.frames.types import ColumnType, check_takes, fit
 from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout
 from muntin.windows import is_duration, microseconds
@@ -56,23 +58,45 @@ class Rolling:
         self._reach: int | None = None  # the size in the unit of the times
         self.aggregate = aggregate
         self._ring: _Ring | _Objects | None = None
+        self._type: ColumnType | None = None
 
     def __len__(self) -> int:
         return 0 if self._ring is None else len(self._ring)
 
     def push(self, values: Any, on: Any = None) -> Any:
         """Take an array of rows and return a result for each of them."""
-        column = read(values, "values")
+        column = self._typed(read(values, "values"))
         times = self._times(on, len(column.values))
         if self._ring is None:
             self._ring = self._start(column)
-        self._ring.accept(column)
-        if self.aggregate.nulls and self.aggregate.name == "count":
-            column = replace(column, valid=None)
-        results, counts = self._ring.push(column, times, self._reach or self._size)
+        column = replace(column, valid=None) if self.aggregate.counts_rows else column
+        arrays, counts = self._ring.push(column, times, self._reach or self._size)
         if times is not None and len(times):
             self._last = int(times[-1])
-        return write(kind_of(values), results, counts < max(self._least, 1), _label(values), None)
+        self._type = self._type or ColumnType.known(column)
+        kernel = self.aggregate.kernel
+        answer = Answer(arrays, counts < max(self._least, 1 if kernel is None else kernel.least))
+        if self._ring.overflows:
+            answer = answer.without_overflow(self.aggregate, "row {} of this array".format)
+        labels = Labels(kind_of(values), getattr(values, "index", None))
+        return write(answer, self.aggregate, column, labels)
+
+    def _typed(self, column: Column) -> Column:
+        """Return the column in the type that earlier arrays had, or say which row does not fit it."""
+        if self._type is None:
+            check_takes(self.aggregate.name, self.aggregate, "the column", ColumnType.of(column))
+            return column
+        try:
+            fitted, bad = fit(column, self._type)
+        except TypeError as error:
+            raise TypeError(f"the window cannot take these values: {error}") from None
+        if bad is not None:
+            row = int(np.argmax(bad))
+            raise TypeError(
+                f"the window holds {self._type} and cannot take {column.dtype}: row {row} has "
+                f"{column.objects()[row]!r}, which does not fit"
+            )
+        return replace(fitted, came_as=column.came_as)
 
     def _times(self, on: Any, rows: int) -> Array | None:
         if not self._timed:
@@ -95,9 +119,12 @@ class Rolling:
         return times
 
     def _start(self, column: Column) -> "_Ring | _Objects":
-        if column.is_numeric and column.dtype.kind not in "mM" and self.aggregate.rank is None:
+        times = column.dtype.kind in "mM" and self.aggregate.kernel is None
+        nulls = self.aggregate.nulls and not self.aggregate.counts_rows
+        if column.is_numeric and not (times or nulls) and self.aggregate.rank is None:
             try:
-                return _Ring(self.aggregate, self._algorithm, column.values.dtype)
+                form = ColumnType.of(column).form
+                return _Ring(self.aggregate, self._algorithm, column.values.dtype, form)
             except NotCompilableError:
                 pass
         return _Objects(ALGORITHMS[self._algorithm](self.aggregate))
@@ -105,7 +132,8 @@ class Rolling:
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
         ring = None if self._ring is None else self._ring.save()
-        return seal([*self._identity(), self._reach, self._last, ring])
+        kind = None if self._type is None else self._type.plain()
+        return seal([*self._identity(), self._reach, self._last, kind, ring])
 
     def _identity(self) -> list[Any]:
         """Return what a snapshot must agree in with the window that it is restored to."""
@@ -116,10 +144,11 @@ class Rolling:
         """Return the window that was saved; SnapshotError if the bytes are not such a window."""
         window = cls(size, aggregate, **options)
         content = unseal(snapshot)
-        if not isinstance(content, list) or content[:-3] != window._identity():
+        if not isinstance(content, list) or content[:-4] != window._identity():
             raise SnapshotError(f"the snapshot is not of Rolling({size!r}, {aggregate.name})")
         try:
-            window._reach, window._last, ring = content[-3:]
+            window._reach, window._last, kind, ring = content[-4:]
+            window._type = None if kind is None else ColumnType.from_plain(kind)
             if ring is not None:
                 kind = _Ring if "fields" in ring else _Objects
                 window._ring = kind.load(ring, aggregate, window._algorithm)
@@ -130,15 +159,15 @@ class Rolling:
         return window
 
 
-def _label(values: Any) -> Any:
-    return values.index if kind_of(values) == "pandas" else None
-
-
 class _Ring:
     """A compiled window: slots, stamps and state of the algorithm's step functions."""
 
-    def __init__(self, aggregate: Aggregate, algorithm: str, dtype: np.dtype[Any]) -> None:
-        self._kernels: Compiled = compiled(aggregate, Layout((dtype,), True, steps=algorithm))
+    def __init__(
+        self, aggregate: Aggregate, algorithm: str, dtype: np.dtype[Any], form: str
+    ) -> None:
+        layout = Layout((dtype,), True, form, steps=algorithm)
+        self._kernels: Compiled = compiled(aggregate, layout)
+        self._form = form
         self._pointers = POINTERS[algorithm]
         self._dtype = dtype
         self._slots, self._stamps = self._kernels.buffer(16), np.empty(16, np.int64)
@@ -148,13 +177,16 @@ class _Ring:
     def __len__(self) -> int:
         return int(self._state[1] - self._state[0])
 
-    def accept(self, column: Column) -> None:
-        """Refuse a column of another type, before anything is changed."""
-        if not column.is_numeric or not np.can_cast(column.values.dtype, self._dtype):
-            raise TypeError(f"the window holds {self._dtype} and cannot take {column.dtype}")
+    @property
+    def overflows(self) -> bool:
+        """Whether the last array of results says which of them do not fit."""
+        return self._kernels.overflows
 
-    def push(self, column: Column, times: Array | None, size: int) -> tuple[Array, Array]:
-        values = column.values.astype(self._dtype)
+    def push(
+        self, column: Column, times: Array | None, size: int
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Return the results of each row, and how many values are in its window."""
+        values = np.array(column.values)  # kernels are compiled for arrays that may be written
         rows = len(values)
         valid = np.ones(rows, np.bool_) if column.valid is None else column.valid
         outs = self._kernels.outputs(rows)
@@ -176,11 +208,7 @@ class _Ring:
             lo, self._state = module.ring_times((values, valid), outs, times, *bounds, *ring)
             if lo < rows:
                 self._grow(2 * len(self._stamps))
-        if len(outs) == 2:
-            return outs[1], outs[0]
-        results = np.empty(rows, object)
-        results[:] = list(zip(*(array.tolist() for array in outs[1:]), strict=True))
-        return results, outs[0]
+        return outs[1:], outs[0]
 
     def _typed(self) -> tuple[Any, ...]:
         """Return the state in the types that the kernels were compiled for."""
@@ -211,6 +239,7 @@ class _Ring:
         f, k = self._state[0], self._pointers
         return {
             "dtype": self._dtype.str,
+            "form": self._form,
             "fields": [slot[live] for slot in self._slots],
             "stamps": self._stamps[live],
             "pointers": [int(p - f) for p in self._state[:k]],
@@ -220,7 +249,7 @@ class _Ring:
     @classmethod
     def load(cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str) -> "_Ring":
         """Return the ring that was saved."""
-        ring = cls(aggregate, algorithm, np.dtype(state["dtype"]))
+        ring = cls(aggregate, algorithm, np.dtype(state["dtype"]), state["form"])
         n = len(state["stamps"])
         pointers = state["pointers"]
         if pointers[:2] != [0, n] or not all(0 <= p <= n for p in pointers):
@@ -250,11 +279,13 @@ class _Objects:
     def __len__(self) -> int:
         return len(self._window)
 
-    def accept(self, column: Column) -> None:
-        """Take any column."""
+    overflows = False
 
-    def push(self, column: Column, times: Array | None, size: int) -> tuple[Array, Array]:
-        inputs = column.objects()
+    def push(
+        self, column: Column, times: Array | None, size: int
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Return the results of each row, and how many values are in its window."""
+        inputs = column.objects(exact=self._window.aggregate.is_built_in)
         stamps = [0] * len(inputs) if times is None else times.tolist()
         results, counts = np.empty(len(inputs), object), np.zeros(len(inputs), np.int64)
         present = sum(there for _, there in self._held)
@@ -266,7 +297,8 @@ class _Objects:
                 self._window.evict()
                 present -= self._held.popleft()[1]
             results[i], counts[i] = self._window.query(), present
-        return results, counts
+        missing = np.array([result is None for result in results], np.bool_)
+        return (results,), np.where(missing, 0, counts)
 
     def save(self) -> dict[str, Any]:
         """Return the window and the times as plain data."""

@@ -101,6 +101,7 @@ class Compiled:
     nullable: bool
     cached: bool
     inverts: bool = False
+    overflows: bool = False
 
     def buffer(self, size: int) -> tuple[Any, ...]:
         """Return arrays for `size` partials, one per field."""
@@ -127,7 +128,7 @@ class Compiled:
 @cache
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
-    kernel = kernel_of(aggregate, layout.form)
+    kernel = kernel_of(aggregate, layout)
     own = aggregate.kernel is None
     fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)
     if own and aggregate.lower(aggregate.identity) is None:
@@ -142,7 +143,7 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     inverts = slices and kernel.inverse is not None
     if slices and kernel.inverse is not None:
         functions["invert"] = kernel.inverse
-    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish)
+    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish, kernel.halves)
     frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
     body = _body(layout.steps)
     try:
@@ -153,7 +154,7 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     except NoSourceError:
         module = _in_memory(aggregate.name, functions, frame + body)
     cached = bool(module.__dict__["CACHED"])
-    kernels = Compiled(module, fields, results, layout.nullable, cached, inverts)
+    kernels = Compiled(module, fields, results, layout.nullable, cached, inverts, kernel.overflows)
     return kernels if aggregate.kernel is not None else _tried(kernels, aggregate.name, layout)
 
 
@@ -165,14 +166,21 @@ def _body(steps: str) -> str:
     return loops(row_drivers, "uncounted_") + loops(drivers)
 
 
-def kernel_of(aggregate: Aggregate, form: str) -> Kernel:
-    """Return the compilable form: declared, or a user's own functions taken as they are."""
+def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
+    """Return the compilable form: declared for such columns, or a user's own functions as they are."""
     if aggregate.kernel is not None:
-        shifted = aggregate.kernel.shifted if form == "shifted" else None
-        return shifted or aggregate.kernel
+        return _form(aggregate.kernel, layout)
     if aggregate.holistic or aggregate.encode is not None:
         raise NotCompilableError(f"{aggregate.name!r} works on objects, not on numbers")
     return Kernel(aggregate.lift, aggregate.combine, aggregate.lower)  # lower without a count
+
+
+def _form(kernel: Kernel, layout: Layout) -> Kernel:
+    kind = layout.columns[0].kind
+    whole = {"i": kernel.signed, "u": kernel.unsigned}.get(kind)
+    narrow = None if whole is None else whole.narrow
+    forms = {"shifted": kernel.shifted, "times": kernel.times, "narrow": narrow}
+    return forms.get(layout.form) or whole or kernel
 
 
 def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
@@ -208,6 +216,7 @@ def _types(
     """Find the types of partials and results by trying the functions on a few numbers."""
     sample = tuple(np.ones(1, column)[0] for column in layout.columns)
     value = sample[0] if len(sample) == 1 else sample
+    value = (np.int64(0), np.int64(1)) if kernel.halves else value
     try:
         partial = kernel.lift(value)
         merged = kernel.combine(partial, partial)

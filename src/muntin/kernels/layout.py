@@ -14,8 +14,8 @@ import numpy as np
 class Layout:
     """What the rows are: the number types of the input columns, and whether rows may be null.
 
-    `form` chooses a special form of the aggregate's kernel (plain, shifted), `steps` other loops than
-    those over whole arrays: those on slices, or an algorithm's own step functions.
+    `form` chooses a special form of the aggregate's kernel (plain, shifted, narrow, times), `steps`
+    other loops than those over whole arrays: those on slices, or an algorithm's own step functions.
     """
 
     columns: tuple[np.dtype[Any], ...]
@@ -29,7 +29,7 @@ class Shape:
     """What an aggregate makes: fields of a partial, results of a window, and whether each is bare.
 
     `own` marks a user's aggregate, whose lower takes no count and may return None; `finish` names a
-    NumPy function for the results.
+    NumPy function for the results; with `halves` lift takes whole numbers in two parts.
     """
 
     fields: int
@@ -38,8 +38,13 @@ class Shape:
     several: bool
     own: bool
     finish: str = ""
+    halves: bool = False
 
 
+HALVES = {
+    "i": "(values[0][i] >> 32, values[0][i] & 0xFFFFFFFF)",
+    "u": "(np.int64(values[0][i] >> U(32)), np.int64(values[0][i] & U(0xFFFFFFFF)))",
+}
 DENSE = """
 @inline
 def lift_at(values, i):
@@ -157,6 +162,8 @@ def accessors(layout: Layout, shape: Shape) -> str:
     """Write lift_at, combine, load, store, emit (also of four) and watch for a layout."""
     template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
+    if shape.halves:
+        columns = HALVES[layout.columns[0].kind]
     if layout.form == "shifted":
         columns += " - values[1][0]"
     fields = [f"q[{k + shift}][i]" for k in range(shape.fields)]

@@ -68,6 +68,16 @@ def preceding(bits: Any, p: Any) -> Any:
     return (w << U(6)) + U(63) - leading_zeros(bits[w])
 
 
+def between(low: Any, high: Any, weight: Any) -> Any:
+    """Return what lies a share of the way from one value to another."""
+    if low == high:
+        return low * 1.0
+    step = high - low
+    if step - step == 0.0:
+        return low + weight * step
+    return low * (1.0 - weight) + high * weight  # the difference is too large for a float
+
+
 def roll_ranks(
     ordered: Any,
     ranks: Any,
@@ -122,8 +132,7 @@ def roll_ranks(
             while below < wanted:
                 at = following(bits, at + U(1))
                 below += U(1)
-            value = ordered[at]
-            weight = weight_of[n]
-            if weight > 0.0:
-                value += weight * (ordered[following(bits, at + U(1))] - value)
-            outs[k] = value
+            if weight_of[n] > 0.0:
+                outs[k] = between(ordered[at], ordered[following(bits, at + U(1))], weight_of[n])
+            else:
+                outs[k] = ordered[at]

@@ -1,5 +1,8 @@
 """Median and quantiles over arrays: sort blocks of rows, then slide over their ranks."""
 
+import math
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -10,6 +13,7 @@ from muntin.aggregates import Aggregate
 from muntin.kernels import rank_drivers
 from muntin.kernels.build import HEAD, loops
 from muntin.kernels.cache import load_module
+from muntin.kernels.rolling import EXACT_IN_FLOAT, roll_objects
 from muntin.kernels.spans import Array, Spans
 
 U = np.uint64
@@ -29,6 +33,47 @@ def roll_ranks(
     """Return the order statistic of each span and the number of values in it."""
     assert aggregate.rank is not None
     share, interpolate = aggregate.rank
+    if interpolate and column.dtype.kind in "iu" and len(column):
+        return _roll_near_zero(aggregate, column, valid, spans)
+    return _roll(share, interpolate, column, valid, spans)
+
+
+def _roll_near_zero(
+    aggregate: Aggregate, column: Array, valid: Array | None, spans: Spans
+) -> tuple[Array, Array]:
+    """Interpolate between whole numbers, less the least of them, so that floats hold them.
+
+    Where they lie too far apart for that, each window is computed with Python's integers.
+    """
+    assert aggregate.rank is not None
+    least, greatest = int(column.min()), int(column.max())
+    if max(-least, greatest) <= EXACT_IN_FLOAT:
+        return _roll(*aggregate.rank, column.astype(np.float64), valid, spans)
+    if greatest - least > EXACT_IN_FLOAT:
+        return _roll_objects(aggregate, column, valid, spans)
+    results, counts = _roll(
+        *aggregate.rank, (column - column.dtype.type(least)).astype(np.float64), valid, spans
+    )
+    whole = np.floor(np.where(counts > 0, results, 0.0))
+    shifted = whole.astype(column.dtype) + column.dtype.type(least)
+    return shifted.astype(np.float64) + (results - whole), counts
+
+
+def _roll_objects(
+    aggregate: Aggregate, column: Array, valid: Array | None, spans: Spans
+) -> tuple[Array, Array]:
+    inputs: list[Any] = column.tolist()
+    if valid is not None:
+        inputs = [x if there else None for x, there in zip(inputs, valid.tolist(), strict=True)]
+    found = roll_objects(replace(aggregate, columns=()), inputs, spans)
+    results = np.array([math.nan if x is None else float(x) for x in found], np.float64)
+    there = np.append(0, np.cumsum([x is not None for x in inputs]))
+    return results, there[spans.ends] - there[spans.starts]
+
+
+def _roll(
+    share: Fraction, interpolate: bool, column: Array, valid: Array | None, spans: Spans
+) -> tuple[Array, Array]:
     longest = spans.longest()
     below_of, weight_of = _wanted(share, interpolate, longest)
     windows = len(spans.starts)

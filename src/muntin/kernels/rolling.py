@@ -24,14 +24,20 @@ U = np.uint64
 ROWS_PER_THREAD = 1 << 19
 SHIFTED_BLOCK = 1 << 16
 SHIFT_SAMPLE = 1000
+LARGEST = 2**63
+EXACT_IN_FLOAT = 2**53
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The columns that an aggregate takes, and which rows are not null (all, if None)."""
+    """The columns that an aggregate takes, and which rows are not null (all, if None).
+
+    `form` is "times" if the first column has moments or durations.
+    """
 
     columns: tuple[Array, ...]
     valid: Array | None
+    form: str = ""
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -39,7 +45,7 @@ class Rows:
     def layout(self, form: str = "", steps: str = "") -> Layout:
         """Return what kernels need to know of the rows."""
         dtypes = tuple(column.dtype for column in self.columns)
-        return Layout(dtypes, self.valid is not None, form, steps)
+        return Layout(dtypes, self.valid is not None, form or self.form, steps)
 
     def values(self) -> tuple[Array, ...]:
         """Return the arrays that kernels read."""
@@ -48,10 +54,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Results:
-    """A result per window, in one array or several; missing(k) selects windows of under k values."""
+    """A result per window, in one array or several; missing(k) selects windows of under k values.
+
+    If it `overflows`, the last array says which results do not fit.
+    """
 
     arrays: tuple[Array, ...]
     missing: Callable[[int], Any]
+    overflows: bool = False
 
 
 def _fewer(counts: Array) -> Callable[[int], Any]:
@@ -64,11 +74,11 @@ def roll_rows(
     """Aggregate the last n rows, for every row, into `out` if it can hold the results."""
     n = min(n, len(rows))
     kernel = aggregate.kernel
-    if kernel is not None and kernel.shifted and rows.valid is None and n > 1:
+    if kernel is not None and kernel.shifted and rows.valid is None and n > 1 and _is_exact(rows):
         results = _roll_shifted(aggregate, rows, n, threads, out)
         if results is not None:
             return results
-    exact, plain = compiled(aggregate, rows.layout()), _plain_form(aggregate, rows)
+    exact, plain = _exact_form(aggregate, rows, n), _plain_form(aggregate, rows)
     outs, values, size = exact.outputs(len(rows), out), rows.values(), len(rows)
 
     def segment(lo: int, hi: int) -> None:
@@ -77,7 +87,7 @@ def roll_rows(
                 break
 
     _run(segment, _period_cuts(size, n, threads), threads)
-    return _ramp(outs, rows, n)
+    return _ramp(exact, outs, rows, n)
 
 
 def _period_cuts(size: int, n: int, parts: int) -> list[int]:
@@ -115,21 +125,29 @@ def _roll_shifted(
     if lost:
         return None
     outs[0][0] = kernel.lower(kernel.lift(column[0]), 1)
-    return _ramp(outs, rows, n)
+    return _ramp(kernels, outs, rows, n)
 
 
-def _ramp(outs: tuple[Array, ...], rows: Rows, n: int) -> Results:
+def _ramp(kernels: Compiled, outs: tuple[Array, ...], rows: Rows, n: int) -> Results:
     """Return the results of row windows, which fill up from one row to n."""
     if rows.valid is not None:
-        return Results(outs[1:], _fewer(outs[0]))
-    return Results(outs, lambda least: slice(0, least - 1 if least <= n else len(rows)))
+        return _counted(kernels, outs)
+    full = len(rows)
+    return Results(
+        outs, lambda least: slice(0, least - 1 if least <= n else full), kernels.overflows
+    )
+
+
+def _counted(kernels: Compiled, outs: tuple[Array, ...]) -> Results:
+    """Return the results of windows whose values were counted."""
+    return Results(outs[1:], _fewer(outs[0]), kernels.overflows)
 
 
 def roll_times(
     aggregate: Aggregate, rows: Rows, times: Array, size: int, closed: str, threads: int
 ) -> Results:
     """Aggregate the rows of the last `size` of time, for every row."""
-    kernels = _kernels(aggregate, rows)
+    kernels = _kernels(aggregate, rows, len(rows))
     outs, values = kernels.outputs(len(rows)), rows.values()
     past = np.int64(closed in ("right", "neither"))
     now = np.int64(closed in ("right", "both"))
@@ -144,7 +162,7 @@ def roll_times(
 
     _run(segment, _even_cuts(len(rows), threads), threads)
     if rows.valid is not None:
-        return Results(outs[1:], _fewer(outs[0]))
+        return _counted(kernels, outs)
 
     def missing(least: int) -> Any:
         if least == 1 and now:
@@ -152,12 +170,12 @@ def roll_times(
         spans = time_spans(times, size, closed, center=False)
         return spans.ends - spans.starts < least
 
-    return Results(outs, missing)
+    return Results(outs, missing, kernels.overflows)
 
 
 def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> Results:
     """Aggregate the rows of each span."""
-    kernels = _kernels(aggregate, rows)
+    kernels = _kernels(aggregate, rows, spans.longest())
     outs, values = kernels.outputs(len(spans.starts)), rows.values()
     slots = _power_of_two(spans.longest())
 
@@ -175,8 +193,8 @@ def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> 
 
     _run(segment, _even_cuts(len(spans.starts), threads), threads)
     if rows.valid is None:
-        return Results(outs, _fewer(spans.ends - spans.starts))
-    return Results(outs[1:], _fewer(outs[0]))
+        return Results(outs, _fewer(spans.ends - spans.starts), kernels.overflows)
+    return _counted(kernels, outs)
 
 
 def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Results:
@@ -188,7 +206,7 @@ def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Resul
     kernels.module.ring_rows(
         values, outs, U(n), U(0), U(len(rows)), kernels.buffer(slots), U(slots - 1), state
     )
-    return _ramp(outs, rows, n)
+    return _ramp(kernels, outs, rows, n)
 
 
 def roll_ring_times(
@@ -205,8 +223,8 @@ def roll_ring_times(
         values, outs, times, *window, *ring, kernels.module.ring_start(values)
     )
     if rows.valid is None:
-        return Results(outs, _fewer(spans.ends - spans.starts))
-    return Results(outs[1:], _fewer(outs[0]))
+        return Results(outs, _fewer(spans.ends - spans.starts), kernels.overflows)
+    return _counted(kernels, outs)
 
 
 def roll_objects(
@@ -228,11 +246,32 @@ def roll_objects(
     return results
 
 
-def _kernels(aggregate: Aggregate, rows: Rows) -> Compiled:
+def _kernels(aggregate: Aggregate, rows: Rows, longest: int) -> Compiled:
     plain = _plain_form(aggregate, rows)
     if plain is not None and not _has_nan(rows.columns[0]):
         return plain
-    return compiled(aggregate, rows.layout())
+    return _exact_form(aggregate, rows, longest)
+
+
+def _exact_form(aggregate: Aggregate, rows: Rows, longest: int) -> Compiled:
+    """Return the kernels that are right for windows of up to `longest` rows."""
+    kernel, column = aggregate.kernel, rows.columns[0]
+    signed = None if kernel is None or rows.form else kernel.signed
+    if signed is None or signed.narrow is None or column.dtype != np.int64:
+        return compiled(aggregate, rows.layout())
+    stays_narrow = _largest(column) * longest < LARGEST
+    return compiled(aggregate, rows.layout("narrow" if stays_narrow else ""))
+
+
+def _largest(column: Array) -> int:
+    """Return the largest magnitude among whole numbers."""
+    return max(abs(int(column.min(initial=0))), abs(int(column.max(initial=0))))
+
+
+def _is_exact(rows: Rows) -> bool:
+    """Whether floats hold all values of the first column."""
+    column = rows.columns[0]
+    return column.dtype.kind == "f" or _largest(column) <= EXACT_IN_FLOAT
 
 
 def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:

@@ -49,7 +49,8 @@ class SliceKernels:
     """The loops of `slice_drivers.py` for one aggregate on one kind of columns.
 
     `columns` are the number types that the rows' columns must have; None if rows are objects.
-    `exact_inverse` says whether rows can be taken out of a partial without a trace.
+    `exact_inverse` says whether rows can be taken out of a partial without a trace. If it `overflows`,
+    the last array of results says which of them do not fit.
     """
 
     module: ModuleType
@@ -58,6 +59,7 @@ class SliceKernels:
     results: tuple[np.dtype[Any], ...]
     exact_inverse: bool
     reason: str
+    overflows: bool = False
 
     def buffer(self, size: int) -> tuple[Array, ...]:
         """Return arrays for `size` partials, one per field."""
@@ -78,13 +80,21 @@ class SliceKernels:
         return value if self.columns is None else np.uint64(value)
 
 
-def compiled_slices(aggregate: Aggregate, columns: tuple[np.dtype[Any], ...]) -> SliceKernels:
+def compiled_slices(
+    aggregate: Aggregate, columns: tuple[np.dtype[Any], ...], form: str = ""
+) -> SliceKernels:
     """Return the compiled kernels, or raise NotCompilableError; partials count their values first."""
-    made = compiled(aggregate, Layout(columns, True, steps="slices"))
+    made = compiled(aggregate, Layout(columns, True, form, steps="slices"))
     counted = (np.dtype(np.int64),)
     inverse = made.inverts and all(field.kind in "iu" for field in made.fields)
     return SliceKernels(
-        made.module, columns, counted + made.fields, counted + made.results, inverse, ""
+        made.module,
+        columns,
+        counted + made.fields,
+        counted + made.results,
+        inverse,
+        "",
+        made.overflows,
     )
 
 
@@ -102,12 +112,14 @@ def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
     return SliceKernels(module, None, objects, objects, aggregate.invertible, reason)
 
 
-def slice_kernels(aggregate: Aggregate, columns: tuple[np.dtype[Any], ...] | None) -> SliceKernels:
+def slice_kernels(
+    aggregate: Aggregate, columns: tuple[np.dtype[Any], ...] | None, form: str = ""
+) -> SliceKernels:
     """Return the fastest kernels that serve: compiled if the columns are numbers and it compiles."""
     if columns is None:
         return interpreted_slices(aggregate, "its columns are not numbers")
     try:
-        return compiled_slices(aggregate, columns)
+        return compiled_slices(aggregate, columns, form)
     except NotCompilableError as why:
         return interpreted_slices(aggregate, str(why))
 

@@ -70,6 +70,17 @@ def time_spans(times: Array, size: int, closed: str, center: bool) -> Spans:
     return Spans(starts, np.maximum(starts, ends))
 
 
+def group_time_spans(groups: "Groups", times: Array, size: int, closed: str, center: bool) -> Spans:
+    """Return the windows of time around each row's time, within its group."""
+    half = size // 2
+    low, high = (-half, half) if center else (-size, 0)
+    spans = range_frames(groups, times, None, low, high, closed)
+    if center:
+        return spans
+    ends = np.minimum(spans.ends, np.arange(1, len(times) + 1))
+    return Spans(spans.starts, np.maximum(spans.starts, ends))
+
+
 def tick_spans(times: Array, size: int, every: int) -> tuple[Array, Spans]:
     """Return the multiples of `every` from the first row to after the last, and [tick - size, tick)."""
     first = (int(times[0]) // every + 1) * every

@@ -14,6 +14,8 @@ import pyarrow as pa
 from muntin.slicing.loops import Array
 
 KEY_OF, START_OF, ROWS, FIRST, LAST = range(5)
+COUNTED = ("dropped", "bad_times", "bad_rows")
+"""How many rows were left out, and why."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Cells:
     """Slices of some keys, each with the partials of its rows.
 
     `found` has a line for each: the number of its key among `keys`, its start, how many rows it has,
-    their first and last time. `dropped` rows were in no window, `bad_times` had no time.
+    their first and last time. `dropped` rows were in no window, `bad_times` had no time, and `bad_rows`
+    a value that could not be read.
     """
 
     keys: list[pa.Array]
@@ -29,6 +32,7 @@ class Cells:
     parts: list[tuple[Array, ...]]
     dropped: int = 0
     bad_times: int = 0
+    bad_rows: int = 0
 
     def __len__(self) -> int:
         return len(self.found)
@@ -48,8 +52,8 @@ class Cells:
         found[:, KEY_OF] = np.concatenate(owners)
         columns = zip(*(piece.parts for piece in pieces), strict=True)
         parts = [tuple(map(np.concatenate, zip(*column, strict=True))) for column in columns]
-        dropped = sum(piece.dropped for piece in pieces)
-        return cls([], found, parts, dropped, sum(piece.bad_times for piece in pieces))
+        counted = {name: sum(getattr(piece, name) for piece in pieces) for name in COUNTED}
+        return cls([], found, parts, **counted)
 
     def parted(self, home: Array) -> Iterator[tuple[int, "Cells"]]:
         """Yield the slices that go to each home; home[k] is that of key k.
@@ -58,7 +62,7 @@ class Cells:
         """
         mine = self.found[:, KEY_OF]
         home_of = home[mine]
-        told = {"dropped": self.dropped, "bad_times": self.bad_times}
+        told = {name: getattr(self, name) for name in COUNTED}
         for place in np.unique(home_of).tolist() or [0]:
             which = np.nonzero(home_of == place)[0]
             there = np.zeros(len(home), np.bool_)
@@ -78,8 +82,7 @@ class Cells:
             "keys": written(self.keys, [str(i) for i in range(len(self.keys))]),
             "found": found,
             "parts": [c.written(p) for c, p in zip(partials, self.parts, strict=True)],
-            "dropped": self.dropped,
-            "bad_times": self.bad_times,
+            **{name: getattr(self, name) for name in COUNTED},
         }
 
     @classmethod
@@ -88,7 +91,8 @@ class Cells:
         found = plain["found"]
         found[:, [FIRST, LAST]] += found[:, [START_OF]]
         parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
-        return cls(read(plain["keys"]).columns, found, parts, plain["dropped"], plain["bad_times"])
+        counted = {name: plain[name] for name in COUNTED}
+        return cls(read(plain["keys"]).columns, found, parts, **counted)
 
 
 def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
-from muntin.feeds import ColumnType, Feed
+from muntin.feeds import Feed
 from muntin.frames.batches import Batch
 from muntin.frames.columns import Array, Column, read
+from muntin.frames.types import ColumnType
 from muntin.kernels.spans import Bound, Groups, Spans, range_frames, row_frames
 from muntin.query import columns_of
 from muntin.slicing.keys import KeyTable

@@ -1,6 +1,6 @@
 """The types of a query's results, which Spark wants to know before the first row.
 
-On numbers a kernel tells its result's type. Other aggregates are tried: on a few values of the columns'
+Built-in aggregates declare the type of their results. Others are tried: on a few values of the columns'
 types, in windows of one, two and three rows.
 """
 
@@ -10,20 +10,18 @@ from inspect import signature
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.aggregates import Aggregate
-from muntin.feeds import SAME_TYPE
 from muntin.query import Query, columns_of
 from muntin.windows import Tumbling
 
 TRIES = 3
 TIME = "__muntin_time"
 TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary)
-ADDS = ("sum", "mean", "geo_mean", "var", "std", "range", "moment_sketch", "relative_variation")
-"""Aggregates that compute with their values, by the beginning of their names."""
 
 
 def result_types(query: Query, empty: pa.Table, declared: dict[str, pa.DataType]) -> pa.Schema:
@@ -43,16 +41,10 @@ def result_types(query: Query, empty: pa.Table, declared: dict[str, pa.DataType]
 
 
 def _result_type(field: pa.Field, aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
+    if not kinds.is_null(field.type):
+        return field.type
     inputs = {name: schema.field(name).type for name in columns_of(aggregate)}
-    for column, kind in inputs.items():
-        number = not (kinds.is_nested(kind) or any(test(kind) for test in TEXTS))
-        if not number and aggregate.name.startswith(ADDS):
-            raise TypeError(
-                f"aggregate {field.name!r} computes with numbers, and column {column!r} is {kind}: "
-                "cast it, or take another column"
-            )
-    found = _tried(field.name, aggregate, inputs) if kinds.is_null(field.type) else field.type
-    return _like(found, list(inputs.values()), aggregate.name in SAME_TYPE)
+    return _like(_tried(field.name, aggregate, inputs), list(inputs.values()))
 
 
 def _tried(name: str, aggregate: Aggregate, inputs: dict[str, pa.DataType]) -> pa.DataType:
@@ -111,17 +103,17 @@ def _samples(kind: pa.DataType) -> list[Any]:
     return [None] * TRIES
 
 
-def _like(kind: pa.DataType, inputs: list[pa.DataType], same: bool) -> pa.DataType:
-    """Return a result's type with the time zone and the digits that its columns have."""
+def _like(kind: pa.DataType, inputs: list[pa.DataType]) -> pa.DataType:
+    """Return the type of a tried result with the time zone that its columns have, and many digits."""
     if kinds.is_timestamp(kind) and any(kinds.is_timestamp(i) and i.tz for i in inputs):
         return pa.timestamp("us", "UTC")
     if kinds.is_decimal(kind):
         scales = [i.scale for i in inputs if kinds.is_decimal(i)] or [kind.scale]
-        return inputs[-1] if same else pa.decimal128(38, min(max(scales) + 4, 18))
+        return pa.decimal128(38, min(max(scales) + 4, 18))
     if kinds.is_list(kind):
-        return pa.list_(_like(kind.value_type, inputs, same))
+        return pa.list_(_like(kind.value_type, inputs))
     if kinds.is_struct(kind):
-        return pa.struct([(field.name, _like(field.type, inputs, same)) for field in kind])
+        return pa.struct([(field.name, _like(field.type, inputs)) for field in kind])
     return kind
 
 
@@ -156,9 +148,9 @@ def fitted(table: pa.Table, wanted: pa.Schema) -> pa.Table:
     for field in wanted:
         column = table[field.name]
         try:
-            exact = not pa.types.is_decimal(field.type)  # others are rounded
-            same = column.type == field.type
-            columns.append(column if same else column.cast(field.type, safe=exact))
+            if kinds.is_decimal(field.type) and kinds.is_decimal(column.type):
+                column = pc.round(column, field.type.scale, "half_towards_infinity")
+            columns.append(column if column.type == field.type else column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise TypeError(
                 f"results of {field.name!r} are {column.type} and were declared {field.type}: "

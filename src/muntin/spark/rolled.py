@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from muntin.feeds import Feed, owned
 from muntin.frames.batches import Batch
 from muntin.frames.columns import Column
-from muntin.frames.request import is_arg
+from muntin.frames.results import too_large
+from muntin.frames.types import DoesNotFitError, results_as_arrow
 from muntin.kernels.ranks import roll_ranks
 from muntin.kernels.rolling import Rows, roll_objects, roll_spans
 from muntin.kernels.spans import Spans
@@ -26,7 +27,10 @@ class Chunk(Protocol):
 
 def rolled(feed: Feed, chunk: Chunk, spans: Spans, least: int | None) -> pa.Array:
     """Return the aggregate of each span; null for those of fewer than `least` values."""
-    results = _rolled(feed, chunk, spans)
+    try:
+        results = _rolled(feed, chunk, spans)
+    except DoesNotFitError as error:
+        raise too_large(feed.aggregate, f"{feed.name!r} in a frame", error.kind) from None
     if least is None:
         return results
     few = _values(feed, chunk.batch, spans) < least
@@ -36,22 +40,31 @@ def rolled(feed: Feed, chunk: Chunk, spans: Spans, least: int | None) -> pa.Arra
 def _rolled(feed: Feed, chunk: Chunk, spans: Spans) -> pa.Array:
     aggregate, batch = feed.aggregate, chunk.batch
     value = batch.columns[feed.columns[0]] if feed.columns else None
-    if is_arg(aggregate) and value is not None and value.is_numeric:
+    if aggregate.picks and value is not None and value.is_numeric:
         numbers = (owned(value.values), np.arange(batch.rows))
         found = roll_spans(aggregate, Rows(numbers, value.valid), spans, threads=1)
         rows = pa.array(found.arrays[0], mask=found.missing(1))
         return chunk.arrow(feed.columns[1]).take(rows)
     if aggregate.rank is not None and value is not None and _is_number(value):
         values, counts = roll_ranks(aggregate, value.values, value.valid, spans)
-        return pa.array(values, mask=counts == 0)
+        missing = counts == 0
+        rule = "mean" if aggregate.rank[1] else "value"
+        return results_as_arrow(
+            rule, values, missing if missing.any() else None, feed.types[0].as_arrow()
+        )
     if feed.kernels.columns is None:
         inputs = feed.inputs(batch)[0].tolist()
         return feed.results((np.fromiter(roll_objects(aggregate, inputs, spans), object),))
     *arrays, valid = feed.inputs(batch)
     all_there = all(batch.columns[name].valid is None for name in feed.columns)
-    found = roll_spans(aggregate, Rows(tuple(arrays), None if all_there else valid), spans, 1)
+    form = feed.types[0].form if feed.types else ""
+    rows = Rows(tuple(arrays), None if all_there else valid, form)
+    found = roll_spans(aggregate, rows, spans, 1)
     fewest = 1 if aggregate.kernel is None else aggregate.kernel.least
-    return feed.results((np.where(found.missing(fewest), 0, fewest), *found.arrays))
+    outs = (np.where(found.missing(fewest), 0, fewest), *found.arrays)
+    if feed.kernels.overflows and not found.overflows:  # nothing could
+        outs = (*outs, np.zeros(len(outs[0]), np.bool_))
+    return feed.results(outs)
 
 
 def _is_number(column: Column) -> bool:
@@ -61,7 +74,7 @@ def _is_number(column: Column) -> bool:
 def _values(feed: Feed, batch: Batch, spans: Spans) -> Any:
     """Return the number of values in each span: of rows, for an aggregate that takes nulls along."""
     aggregate = feed.aggregate
-    names = feed.columns[:1] if is_arg(aggregate) else () if aggregate.nulls else feed.columns
+    names = feed.columns[:1] if aggregate.picks else () if aggregate.nulls else feed.columns
     there = [v for name in names if (v := batch.columns[name].valid) is not None]
     if not there:
         return spans.ends - spans.starts

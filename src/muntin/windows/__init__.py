@@ -1,7 +1,7 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
-from muntin.windows.durations import is_duration, microseconds
+from muntin.windows.durations import is_duration, microseconds, nanoseconds
 from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
 from muntin.windows.window import ContextAwareWindow, ContextFreeWindow, Window
 
@@ -21,4 +21,5 @@ __all__ = [
     "Window",
     "is_duration",
     "microseconds",
+    "nanoseconds",
 ]

@@ -5,7 +5,8 @@ import re
 from fractions import Fraction
 from typing import Any
 
-MICROSECONDS = {
+MICROSECONDS: dict[str, int | Fraction] = {
+    "ns": Fraction(1, 1000),
     "us": 1,
     "ms": 1_000,
     "s": 1_000_000,
@@ -15,6 +16,7 @@ MICROSECONDS = {
     "w": 604_800_000_000,
 }
 SPELLINGS = {
+    "ns": "ns nanosecond nanoseconds",
     "us": "us µs microsecond microseconds",
     "ms": "ms millisecond milliseconds",
     "s": "s sec secs second seconds",
@@ -41,7 +43,7 @@ class Duration(int):
 
 
 def microseconds(duration: Any) -> int:
-    """Return a duration in whole microseconds.
+    """Return a duration in whole microseconds; ValueError if it is not a whole number of them.
 
     Text ("1 hour", "1h", "1 min 30 s"), datetime.timedelta and numpy.timedelta64 are durations; a whole
     number is taken as it is, for times that are plain integers.
@@ -49,10 +51,32 @@ def microseconds(duration: Any) -> int:
     >>> microseconds("1 hour"), microseconds("1min 30s"), microseconds(250)
     (3600000000, 90000000, 250)
     """
+    length = _length(duration)
+    return length if isinstance(length, int) else _whole(duration, length, "microseconds")
+
+
+def nanoseconds(duration: Any) -> int:
+    """Return a duration in whole nanoseconds; a whole number is taken as microseconds.
+
+    >>> nanoseconds("2 us"), nanoseconds("1900 ns")
+    (2000, 1900)
+    """
+    return _whole(duration, Fraction(_length(duration)) * 1000, "nanoseconds")
+
+
+def _whole(duration: Any, length: Fraction, unit: str) -> int:
+    if length.denominator != 1:
+        raise ValueError(f"{duration!r} is not a whole number of {unit}, which times here have")
+    return int(length)
+
+
+def _length(duration: Any) -> int | Fraction:
+    """Return a duration in microseconds, exactly; a whole number as it is."""
     if isinstance(duration, bool):
         raise TypeError(f"a duration is needed, such as '1 hour', got {duration!r}")
     if isinstance(duration, dt.timedelta):
-        return duration // dt.timedelta(microseconds=1)
+        finer = Fraction(getattr(duration, "nanoseconds", 0), 1000)  # pandas' durations have them
+        return duration // dt.timedelta(microseconds=1) + finer
     if isinstance(duration, str):
         return _parsed(duration)
     if type(duration).__module__ == "numpy" and hasattr(duration, "astype"):
@@ -83,7 +107,7 @@ def is_duration(size: Any) -> bool:
     return not isinstance(size, int)
 
 
-def _parsed(text: str) -> int:
+def _parsed(text: str) -> Fraction:
     total, position = Fraction(0), 0
     lowered = text.lower()
     while position < len(lowered):
@@ -97,14 +121,18 @@ def _parsed(text: str) -> int:
         position = term.end()
     if not text.strip():
         raise ValueError("an empty text is not a duration; write it like '1 hour'")
-    if total.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number of microseconds")
-    return int(total)
+    return total
 
 
-def _from_numpy(duration: Any) -> int:
+def _from_numpy(duration: Any) -> int | Fraction:
     if duration.dtype.kind in "iu":
         return int(duration)
     if duration.dtype.kind == "m":
-        return int(duration.astype("timedelta64[us]").astype("int64"))
+        fine = duration.astype("timedelta64[ns]")
+        if fine.astype(duration.dtype) != duration:
+            coarse = duration.astype("timedelta64[us]")
+            if coarse.astype(duration.dtype) != duration:
+                raise ValueError(f"{duration!r} is not a whole number of nanoseconds")
+            return Fraction(int(coarse.astype("int64")))
+        return Fraction(int(fine.astype("int64")), 1000)
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
