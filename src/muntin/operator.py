@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity, refuse_other
 from muntin.feeds import ColumnType, Feed, check_results, owned
 from muntin.frames.batches import Batch
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
-from muntin.query import Query, identity, refuse_other
+from muntin.query import Query, identity
 from muntin.slicing.cells import KEY_OF, LAST, ROWS, Cells
 from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import GridLane
@@ -395,14 +396,14 @@ class Operator:
         """Return the operator's state: versioned bytes with a checksum, of which nothing is ever run."""
         return seal(self.plain())
 
-    def plain(self) -> dict[str, Any]:
-        """Return the operator's state as plain data."""
+    def plain(self, known: Identity | None = None) -> dict[str, Any]:
+        """Return the operator's state as plain data; `known` is the query's identity, if it was made."""
         types = {
             c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
         }
         numbers = {n: None if t.numbers is None else t.numbers.str for n, t in types.items()}
         return {
-            "query": identity(self.query),
+            "query": identity(self.query) if known is None else known,
             "plan": self.plan.kind,
             "watermark": self.watermark,
             "latest": self._latest,
@@ -415,16 +416,24 @@ class Operator:
         }
 
     @classmethod
-    def restore(cls, query: Query, snapshot: bytes) -> "Operator":
+    def restore(cls, query: Query, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
         """Return the operator of which a snapshot was taken, under the plan it had."""
-        return cls.from_plain(query, unseal(snapshot))
+        return cls.from_plain(query, unseal(snapshot), trust_functions=trust_functions)
 
     @classmethod
-    def from_plain(cls, query: Query, state: Any) -> "Operator":
-        """Return the operator that plain() told of."""
+    def from_plain(
+        cls,
+        query: Query,
+        state: Any,
+        known: Identity | None = None,
+        *,
+        trust_functions: bool = False,
+    ) -> "Operator":
+        """Return the operator that plain() was taken of; `known` is the query's identity, if made."""
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
-        refuse_other(identity(query), state["query"])
+        known = identity(query) if known is None else known
+        refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:
             operator = cls(query, query.plan(state["plan"]))
             operator._load(state)

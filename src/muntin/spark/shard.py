@@ -16,8 +16,9 @@ import pyarrow as pa
 import xxhash
 
 from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.aggregates.identity import refuse_other
 from muntin.operator import Counters, Operator
-from muntin.query import Query, identity, refuse_other
+from muntin.query import Query, identity
 from muntin.spark.blocks import cut, joined
 from muntin.spark.packing import Packing
 
@@ -271,7 +272,7 @@ def _as_it_was(query: Query, saved: dict[str, Any]) -> Query:
     """Return the query that the state is of, if it differs only by windows that were added."""
     windows = {n: query.windows[n] for n in saved.get("windows", {}) if n in query.windows}
     then = replace(query, windows=windows) if windows else query
-    refuse_other(identity(then), saved)
+    refuse_other(identity(then), saved, "query")
     return then
 
 
