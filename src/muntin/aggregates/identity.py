@@ -5,7 +5,7 @@ Python version, or by the `version` that the user gave in place of it. `overflow
 a stream that stopped can continue with another choice.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate
@@ -78,33 +78,29 @@ def refuse_other(
         raise SnapshotError(f"the {place or 'snapshot'} is of another {what}: {'; '.join(found)}")
 
 
-def differences(wanted: Any, saved: Any, place: str, trusted: bool, path: str = "") -> list[str]:
-    """Return in words what differs, part by part."""
-    if not (isinstance(wanted, dict) and isinstance(saved, dict)):
-        return [] if _same(wanted, saved, place, trusted) else [_differ(path, wanted, saved, place)]
-    if "functions" in (wanted.keys() | saved.keys()) and wanted.keys() != saved.keys():
-        ours, theirs = (_whose(identity) for identity in (wanted, saved))
-        return [f"{path or 'it'} is {ours} here and {theirs} in the {place}"]
-    if list(wanted) != list(saved) and {*wanted} != {*saved}:
-        return [_differ(path, list(wanted), list(saved), place)]
-    if list(wanted) != list(saved) and path in NAMED:
-        return [f"the order of {path} is {list(wanted)} here and {list(saved)} in the {place}"]
-    found = []
-    for name, mine in wanted.items():
-        below = f"{path}: {name!r}" if path in NAMED else _joined(path, name)
-        compare: Callable[..., list[str]] = _functions if name == "functions" else differences
-        found += compare(mine, saved[name], place, trusted, path if name == "functions" else below)
-    return found
-
-
+Path = tuple[str, ...]
+"""Where in an identity something is: ("windows", "last hour", "size")."""
 NAMED = ("windows", "aggregates")
 """Parts of a query that have several things by name."""
 
 
-def _joined(path: str, name: str) -> str:
-    if name == "parameters":
-        return path
-    return f"{path}: {name}" if path else name
+def differences(wanted: Any, saved: Any, place: str, trusted: bool, path: Path = ()) -> list[str]:
+    """Return in words what differs, part by part."""
+    if not (isinstance(wanted, dict) and isinstance(saved, dict)):
+        return [] if _same(wanted, saved, place, trusted) else [_differ(path, wanted, saved, place)]
+    if ("functions" in wanted) != ("functions" in saved):
+        ours, theirs = (_whose(identity) for identity in (wanted, saved))
+        return [f"{_told(path)} is {ours} here and {theirs} in the {place}"]
+    if {*wanted} != {*saved} or (path[-1:] in [(n,) for n in NAMED] and [*wanted] != [*saved]):
+        return [_differ(path, [*wanted], [*saved], place)]
+    found = []
+    for name, mine in wanted.items():
+        if name == "functions":
+            found += _functions(mine, saved[name], place, trusted, _told(path))
+        else:
+            below = path if name == "parameters" else (*path, name)
+            found += differences(mine, saved[name], place, trusted, below)
+    return found
 
 
 def _same(wanted: Any, saved: Any, place: str, trusted: bool) -> bool:
@@ -116,24 +112,31 @@ def _same(wanted: Any, saved: Any, place: str, trusted: bool) -> bool:
     return bool(type(wanted) is type(saved) and wanted == saved)
 
 
-def _differ(path: str, wanted: Any, saved: Any, place: str) -> str:
-    return f"{path or 'it'} is {wanted!r} here and {saved!r} in the {place}"
+def _differ(path: Path, wanted: Any, saved: Any, place: str) -> str:
+    part, *inner = path or ("it",)
+    for name in reversed(inner):
+        wanted, saved = {name: wanted}, {name: saved}
+    return f"{part} is {wanted!r} here and {saved!r} in the {place}"
+
+
+def _told(path: Path) -> str:
+    if path[:1] and path[0] in NAMED:
+        path = (f"{path[0][:-1]} {path[1]!r}", *path[2:])
+    return ": ".join(path) or "it"
 
 
 def _whose(identity: Identity) -> str:
     return f"your own {identity.get('name')!r}" if "functions" in identity else "one of muntin's"
 
 
-def _functions(mine: Any, theirs: Any, place: str, trusted: bool, path: str) -> list[str]:
+def _functions(mine: Any, theirs: Any, place: str, trusted: bool, what: str) -> list[str]:
     """Compare versions, or digests made by the same Python."""
-    what = path or "it"
-    if not isinstance(theirs, dict) or not isinstance(mine, dict):
+    if not isinstance(theirs, dict):
         return [f"{what}: the {place} does not say which functions it is of"]
     if "version" in mine and "version" in theirs:
-        same = _same(mine["version"], theirs["version"], place, trusted)
-        return (
-            [] if same else [_differ(f"{what}: version", mine["version"], theirs["version"], place)]
-        )
+        versions = mine["version"], theirs["version"]
+        same = _same(*versions, place, trusted)
+        return [] if same else [_differ((f"{what}: version",), *versions, place)]
     if trusted:
         return []
     if "version" in mine or "version" in theirs:
@@ -143,15 +146,15 @@ def _functions(mine: Any, theirs: Any, place: str, trusted: bool, path: str) -> 
     if mine["python"] != theirs.get("python"):
         return [
             f"{what}: its functions are known by digests of Python {theirs.get('python')} in the "
-            f"{place}, and this is Python {mine['python']}; {TRUST}, and version= makes the next state "
-            "independent of Python"
+            f"{place}, and this is Python {mine['python']}; {TRUST}, and with version= the next state "
+            "does not depend on Python"
         ]
     digests = theirs.get("digests")
     held = digests if isinstance(digests, dict) else {}
     names = [n for n in {**mine["digests"], **held} if mine["digests"].get(n) != held.get(n)]
     return [
         f"{what}: its {'' if name == 'identity' else 'function '}{name} is another one here than in "
-        f"the {place}; if it means the same, {TRUST}, or give version= to be independent of its code"
+        f"the {place}; if it means the same, {TRUST}, or give version= in place of digests"
         for name in names
     ]
 
