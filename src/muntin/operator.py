@@ -24,6 +24,7 @@ from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.runs import whole
 from muntin.tables import time_type, write_table
 from muntin.windows import Window
 
@@ -444,10 +445,10 @@ class Operator:
         return operator
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.watermark, self._latest = state["watermark"], int(state["latest"])
+        self.watermark, self._latest = _moment(state["watermark"]), int(state["latest"])
         self._time_type = time_type(state["time_type"])
         self._keys = KeyTable.from_plain(self.query.keys, state["keys"])
-        self._counters = Counters(**state["counters"])
+        self._counters = Counters(**{n: int(count) for n, count in state["counters"].items()})
         if not state["lanes"]:
             return
         types = {
@@ -462,8 +463,13 @@ class Operator:
             lane = plan_lane(self.query, self.plan.kind, kind, windows)
             self._lanes.append(build_lane(self.plan, lane, self._feeds))
             self._lanes[-1].load(saved)
+            if self._lanes[-1].keys != len(self._keys):
+                raise ValueError(f"{self._lanes[-1].keys} of {len(self._keys)} keys in a lane")
+        served = [name for lane in self._lanes for name in lane.names]
+        if sorted(served) != sorted(self.query.windows):
+            raise ValueError(f"lanes of {served} for windows {[*self.query.windows]}")
         self._grow()
-        self._last[: len(self._keys)] = state["last"]
+        self._last[: len(self._keys)] = whole(state["last"], count=len(self._keys))
 
     @property
     def counters(self) -> Counters:
@@ -474,6 +480,13 @@ class Operator:
         counters.keys = len(self._keys)
         counters.state_bytes = sum(lane.bytes for lane in self._lanes)
         return replace(counters)
+
+
+def _moment(saved: Any) -> int | None:
+    """Return a watermark that was saved, or raise ValueError."""
+    if saved is not None and not (type(saved) is int and -FAR <= saved <= FAR):
+        raise ValueError(f"a watermark of {saved!r}")
+    return saved
 
 
 def _space(lane: AnyLane) -> int:
