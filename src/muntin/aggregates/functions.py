@@ -35,10 +35,10 @@ TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, range, complex, dt.time
 MUTABLE = (list, dict, set, bytearray)
 MOMENTS = (dt.datetime, dt.date, dt.time, dt.timedelta)
 NOT_BEHAVIOUR = {
-    "__abstractmethods__", "__annotations__", "__annotate__", "__annotate_func__",
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
     "__annotations_cache__", "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__",
-    "__firstlineno__", "__module__", "__parameters__", "__qualname__", "__static_attributes__",
-    "__weakref__", "_abc_impl", "__orig_bases__", "__type_params__",
+    "__firstlineno__", "__module__", "__orig_bases__", "__parameters__", "__qualname__",
+    "__slotnames__", "__static_attributes__", "__type_params__", "__weakref__", "_abc_impl",
 }  # fmt: skip
 """What a class has besides that which it does."""
 
@@ -51,7 +51,7 @@ def digest(thing: Any, what: str = "the function") -> str:
 
     TypeError if it refers to something that has no digest, such as a lock; `what` names it then.
 
-    >>> digest(lambda x: x + 1) == digest(lambda y: y + 1)
+    >>> digest(lambda x: x + 1) == digest(lambda x: x + 1)
     True
     >>> digest(lambda x: x + 1) == digest(lambda x: x + 2)
     False
@@ -198,7 +198,7 @@ class _Reader:
         elif isinstance(thing, types.FunctionType):
             self._read_function(thing)
         elif isinstance(thing, types.MethodType):
-            self._read_all("method", (thing.__func__, thing.__self__))
+            self._read_method(thing)
         elif isinstance(thing, types.BuiltinFunctionType | types.MethodWrapperType):
             self._read_builtin(thing)
         elif isinstance(thing, type):
@@ -242,6 +242,15 @@ class _Reader:
         self._read_code(function.__code__, function.__globals__)
         own = {n: v for n, v in vars(function).items() if n != "__wrapped__"}
         self._read_sorted("attributes", own)
+
+    def _read_method(self, method: types.MethodType) -> None:
+        """Read a method by its name and object, if the object's class has it."""
+        function: Any = method.__func__
+        held = getattr(getattr(method.__self__, function.__name__, None), "__func__", None)
+        if getattr(held, "__code__", None) == getattr(function, "__code__", self):
+            self._read_all("method", (function.__name__, method.__self__))
+        else:
+            self._read_all("bound", (function, method.__self__))
 
     def _read_code(self, code: types.CodeType, names: dict[str, Any]) -> None:
         arguments = code.co_argcount + code.co_kwonlyargcount
