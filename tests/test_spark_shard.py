@@ -365,5 +365,16 @@ def test_a_changed_function_is_refused_unless_it_is_trusted(monkeypatch) -> None
         run(asked(2), store, batches[4:5], Copies())
     run(replace(asked(2), trust_functions=True), store, batches[4:5], Copies())
     run(asked(2), store, batches[5:], Copies())
+    assert "identity" not in vars(asked(1)), "digests are made when they are asked for"
     with pytest.raises(mt.SnapshotError, match="lift"):
         run(asked(1), store, batches[5:], Copies())
+
+
+def test_a_copy_of_an_earlier_run_does_not_serve_another() -> None:
+    """Its operator has the choices of that run, which are not part of the query's identity."""
+    asked, store, copies = QUERIES["time"](), MemoryBlocks(), Copies()
+    run(Packing("first run", asked, EMPTY), store, stream(4, 3), copies)
+    again = Packing("second run", replace(asked, on_bad_time="drop"), EMPTY)
+    run(again, store, stream(4, 4)[3:], copies)
+    ((_, copy),) = copies._held.items()
+    assert copy.operator.query.on_bad_time == "drop"

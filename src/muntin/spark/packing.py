@@ -5,8 +5,8 @@ travels does not depend on how many rows a key has. Else they travel as they are
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,11 @@ class Packing:
     query: Query
     empty: pa.Table
     trust_functions: bool = False
-    identity: Identity = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "identity", identity(self.query))
+    @cached_property
+    def identity(self) -> Identity:
+        """What the state must agree in with the query; once made, it is sent along."""
+        return identity(self.query)
 
     @property
     def schema(self) -> pa.Schema:

@@ -135,11 +135,12 @@ class Header:
 
 @dataclass
 class Copy:
-    """An operator as it was after a micro-batch."""
+    """An operator as it was after a micro-batch, with the functions and choices of one packing."""
 
     version: int
     token: str
     operator: Operator
+    packing: str
 
 
 class Copies:
@@ -209,7 +210,8 @@ class Shard:
         header.version += 1
         header.token = uuid.uuid4().hex
         self._save(header, operator, packed, watermark)
-        self._copies.put(header.stream, Copy(header.version, header.token, operator))
+        made = Copy(header.version, header.token, operator, self._packing.name)
+        self._copies.put(header.stream, made)
         stored = header.block_bytes + header.log_bytes
         return Done(results, _since(before, operator.counters), self._written, stored)
 
@@ -241,8 +243,9 @@ class Shard:
         known = {version: token for version, token, _, _ in header.log} | {
             header.version: header.token
         }
-        if copy is None or known.get(copy.version) != copy.token:
-            copy = Copy(header.base, "", self._read(header, then))
+        serves = copy is not None and known.get(copy.version) == copy.token
+        if copy is None or not serves or copy.packing != self._packing.name:
+            copy = Copy(header.base, "", self._read(header, then), self._packing.name)
         for version, _, _, checksum in header.log:
             if version > copy.version:
                 packed, watermark = self._entry(header, f"log/{version}", checksum)

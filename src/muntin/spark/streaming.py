@@ -47,6 +47,9 @@ def stream_results(
     delay = packing.query.allowed if mode == "append" else 0
     if delay:
         packing = replace(packing, query=replace(packing.query, lateness=0))
+    assert (
+        packing.identity
+    )  # digests are made here, on the driver: workers compare what they are sent
     packed = rows.mapInArrow(Packer(packing), PACKED)
     reports = Reports(schema)
     begun = rows.sparkSession.range(1).mapInArrow(_all_shards, "shard int")
