@@ -51,9 +51,10 @@ def digest(thing: Any, what: str = "the function") -> str:
 
     TypeError if it refers to something that has no digest, such as a lock; `what` names it then.
 
-    >>> digest(lambda x: x + 1) == digest(lambda x: x + 1)
+    >>> from functools import partial
+    >>> digest(partial(pow, 2)) == digest(partial(pow, 2))
     True
-    >>> digest(lambda x: x + 1) == digest(lambda x: x + 2)
+    >>> digest(partial(pow, 2)) == digest(partial(pow, 3))
     False
     """
     fixed = _read(thing, what, states=False)
