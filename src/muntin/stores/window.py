@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Self, cast
 
-from muntin.aggregates import Aggregate, seal
+from muntin.aggregates import Aggregate, SnapshotError, seal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, identity_of, refuse_other
 from muntin.aggregators import Amta
@@ -22,7 +22,7 @@ from muntin.aggregators.aggregator import Partial
 from muntin.aggregators.levels import Level
 from muntin.stores.blocks import Blocks
 from muntin.stores.levels import StoredLevel
-from muntin.stores.store import RECORD, Store, StoreError
+from muntin.stores.store import RECORD, OtherWindowError, Store, StoreError
 
 FORMAT = 2
 LONGEST_ID = 200
@@ -255,6 +255,8 @@ class StoredAmta(Amta):
         try:
             self._load_record(blocks.unsealed(RECORD, message), trust_functions)
             self._check_structure()
+        except OtherWindowError:
+            raise
         except DAMAGE as error:
             raise blocks.error(f"its record cannot be read: {error}") from error
         self._committed = self.evicted, self.inserted
@@ -265,10 +267,7 @@ class StoredAmta(Amta):
         blocks, decode = self._blocks, self._blocks.from_plain
         if record["format"] != FORMAT:
             raise ValueError(f"format {record['format']} cannot be read here, only {FORMAT}")
-        known, trust = record["aggregate"], {"trust_functions": trust_functions}
-        if known["name"] != self.aggregate.name:
-            raise ValueError(f"it is of aggregate {known['name']!r}, not {self.aggregate.name!r}")
-        refuse_other(self._known, known, "aggregate or policy", **trust, place="window")
+        self._refuse_other(record["aggregate"], trust_functions)
         blocks.largest = record["block"]
         self._levels = [
             StoredLevel.load_outline(blocks, number, outline, decode)
@@ -277,6 +276,18 @@ class StoredAmta(Amta):
         self._stack = decode(record["stack"])
         self._r0, self._r1 = decode(record["result"])
         self._spans = {l: (first, end) for l, first, end in record["spans"]}
+
+    def _refuse_other(self, known: Identity, trust_functions: bool) -> None:
+        """Raise OtherWindowError if the window was left under another aggregate or policy."""
+        try:
+            if known["name"] != self.aggregate.name:
+                name = known["name"]
+                raise SnapshotError(f"it is of aggregate {name!r}, not {self.aggregate.name!r}")
+            trust: dict[str, Any] = {"trust_functions": trust_functions}
+            refuse_other(self._known, known, "aggregate or policy", **trust, place="window")
+        except SnapshotError as error:
+            message = self._blocks.store.tell(self._blocks.window, str(error))
+            raise OtherWindowError(message) from error
 
     def _read_heads(self, oldest: int) -> None:
         """Read at once the blocks in which each level's head is when this is the oldest leaf."""
