@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.aggregates import seal
 from muntin.spark import blocks
 from muntin.spark.blocks import KEYS_PER_BLOCK, cut, joined
 from muntin.spark.packing import Packing
@@ -258,3 +259,122 @@ def test_damaged_and_missing_blocks_are_errors() -> None:
     del store["log/1"]
     with pytest.raises(mt.SnapshotError, match="log/1"):
         Shard(packing, store, {}, Copies()).take([], 100)
+
+
+def filled_store(seed: int, monkeypatch) -> tuple[Packing, list[MemoryBlocks]]:
+    """Return a shard's state after each micro-batch, with blocks and a log."""
+    monkeypatch.setattr("muntin.spark.shard.SHORT_LOG", 300)
+    name = [*QUERIES][seed % len(QUERIES)]
+    packing, store, history = Packing(f"filled {seed}", QUERIES[name](), EMPTY), MemoryBlocks(), []
+    for batch in stream(seed, 14):
+        run(packing, store, [batch], Copies())
+        history.append(MemoryBlocks(store))
+    return packing, history
+
+
+class Altered(MemoryBlocks):
+    """A state store that lacks something, which may be deleted all the same."""
+
+    def delete(self, name: str) -> None:
+        self.pop(name, None)
+
+
+def altered_stores(history: list[MemoryBlocks], foreign: MemoryBlocks, chance: random.Random):
+    """Yield the last state with one thing replaced: by another, an older, a foreign or a short one."""
+    last = history[-1]
+    names = list(last)
+    for name in names:
+        other = chance.choice(names)
+        older = [held[name] for held in history if name in held and held[name] != last[name]]
+        short = last[name][: chance.randrange(len(last[name]))]
+        found = [last[other], short, *older[-1:], *([foreign[name]] if name in foreign else [])]
+        for block in found:
+            if block != last[name]:
+                yield name, Altered({**last, name: block})
+        yield name, Altered({n: b for n, b in last.items() if n != name})
+        if other != name:
+            yield name, Altered({**last, name: last[other], other: last[name]})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_block_that_is_not_what_was_written_last_is_found_out(seed: int, monkeypatch) -> None:
+    """Swapped, stale, replayed, truncated, missing, or of another shard: an error, or not needed."""
+    packing, history = filled_store(seed, monkeypatch)
+    _, (*_, foreign) = filled_store(seed, monkeypatch)
+    assert any(name.startswith("block/") for name in history[-1])
+    batch = packed_rows(packing, seed)
+    expected = Shard(packing, MemoryBlocks(history[-1]), {}, Copies(), begun=True).take(batch, 170)
+    refused = 0
+    for name, store in altered_stores(history, foreign, random.Random(seed)):
+        try:
+            done = Shard(packing, store, {}, Copies(), begun=True).take(batch, 170)
+        except mt.SnapshotError:
+            refused += 1
+        else:  # a log entry that is in the blocks, too
+            assert name.startswith("log/")
+            assert ordered(listed(done.results)) == ordered(listed(expected.results))
+    assert refused > 10
+
+
+def packed_rows(packing: Packing, seed: int) -> list[bytes]:
+    table = rows(np.random.default_rng(seed), 160, 170, 40)
+    return [payload for _, payload in packing.pack(table, 1)]
+
+
+def test_a_header_of_an_earlier_micro_batch_is_found_out(monkeypatch) -> None:
+    """With all that was written since beside it."""
+    found = 0
+    for seed in range(4):
+        packing, history = filled_store(seed, monkeypatch)
+        for before in history[:-1]:
+            store = MemoryBlocks({**history[-1], "header": before["header"]})
+            with pytest.raises(mt.SnapshotError):
+                Shard(packing, store, {}, Copies(), begun=True).take([], 500)
+            found += 1
+    assert found == 52
+
+
+def test_a_shard_that_began_and_has_no_header_is_refused() -> None:
+    packing, store = Packing("begun", QUERIES["time"](), EMPTY), MemoryBlocks()
+    with pytest.raises(mt.SnapshotError, match="no header"):
+        Shard(packing, store, {}, Copies(), begun=True).take([], 1)
+    Shard(packing, store, {}, Copies()).begin()
+    assert Shard(packing, store, {}, Copies(), begun=True).take([], 1).results is None
+    other = Packing("other", replace(QUERIES["time"](), keys=("s",)), EMPTY)
+    with pytest.raises(mt.SnapshotError, match=r"keys is \['s'\] here"):
+        Shard(other, store, {}, Copies(), begun=True).take([], 2)
+
+
+def test_a_state_of_an_older_format_is_refused_by_its_number() -> None:
+    packing, store = Packing("old", QUERIES["time"](), EMPTY), MemoryBlocks()
+    store["header"] = seal({"format": 2})
+    with pytest.raises(mt.SnapshotError, match="format 2"):
+        Shard(packing, store, {}, Copies()).take([], 1)
+
+
+def test_a_changed_function_is_refused_unless_it_is_trusted(monkeypatch) -> None:
+    monkeypatch.setattr("muntin.spark.shard.SHORT_LOG", 1)
+
+    def asked(factor: int) -> Packing:
+        own = mt.Aggregate("own", 0, lambda v: factor * v, lambda a, b: a + b, columns=("v",))
+        return Packing(f"own {factor}", query({"a": mt.Sliding(20, 5)}, {"own": own}), EMPTY)
+
+    batches, store = stream(3, 6), MemoryBlocks()
+    run(asked(1), store, batches[:4], Copies())
+    with pytest.raises(mt.SnapshotError, match=r"aggregate 'own': its function lift"):
+        run(asked(2), store, batches[4:5], Copies())
+    run(replace(asked(2), trust_functions=True), store, batches[4:5], Copies())
+    run(asked(2), store, batches[5:], Copies())
+    assert "identity" not in vars(asked(1)), "digests are made when they are asked for"
+    with pytest.raises(mt.SnapshotError, match="lift"):
+        run(asked(1), store, batches[5:], Copies())
+
+
+def test_a_copy_of_an_earlier_run_does_not_serve_another() -> None:
+    """Its operator has the choices of that run, which are not part of the query's identity."""
+    asked, store, copies = QUERIES["time"](), MemoryBlocks(), Copies()
+    run(Packing("first run", asked, EMPTY), store, stream(4, 3), copies)
+    again = Packing("second run", replace(asked, on_bad_time="drop"), EMPTY)
+    run(again, store, stream(4, 4)[3:], copies)
+    ((_, copy),) = copies._held.items()
+    assert copy.operator.query.on_bad_time == "drop"

@@ -233,3 +233,65 @@ def test_keys_and_values_of_many_types(spark, tmp_path):
         assert set(row["all"] or [row["price"]]) == {row["price"]}
         assert (row["pair"]["k"] or "").encode() == (row["bytes"] or b"")
         assert row["start"] <= row["when"] + dt.timedelta(minutes=1)
+
+
+def own_total(factor):
+    """Return a user's aggregate whose lift has a factor of its own."""
+    return mt.Aggregate("total", 0, lambda v: factor * v, lambda a, b: a + b, columns=("v",))
+
+
+TYPES = {"total": "bigint"}
+
+
+def test_a_refused_query_leaves_the_checkpoint_as_it_was(spark, tables, tmp_path):
+    """Keys that are others go to shards without rows, which must refuse the query, too."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    windows = {"a": mt.Sliding("20 s", "5 s")}
+    query = asked(windows, {"total": own_total(1)}, keys=("n",))
+    write_files(folder, [only_n(tables[0]), only_n(tables[1])])
+    stream = read_stream(spark, folder)
+    results = collect(mt.spark.aggregate(stream, query, types=TYPES), checkpoint)
+    write_file(folder, 2, only_n(tables[2]))
+    others = {
+        r"keys is \['k', 'n'\]": asked(windows, {"total": own_total(1)}),
+        r"aggregate 'total': its function lift": asked(
+            windows, {"total": own_total(1000)}, keys=("n",)
+        ),
+    }
+    for message, other in others.items():
+        with pytest.raises(StreamingQueryException, match=message):
+            collect(mt.spark.aggregate(stream, other, types=TYPES), checkpoint)
+    results += collect(mt.spark.aggregate(stream, query, types=TYPES), checkpoint)
+    taken = [only_n(table) for table in tables[:3]]
+    assert comparable(results) == comparable(embedded(query, [*taken[:2], None, taken[2]]))
+    write_file(folder, 3, only_n(tables[3]))
+    trusted = mt.spark.aggregate(
+        stream, others[r"aggregate 'total': its function lift"], types=TYPES, trust_functions=True
+    )
+    assert len(collect(trusted, checkpoint)) > 0
+
+
+def only_n(table):
+    """Return the rows of one key, so that other shards have none."""
+    return table.filter(pc.equal(table["n"], 0))
+
+
+def test_state_that_spark_cut_into_other_partitions_is_refused(spark, tables, tmp_path):
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    query = asked({"a": mt.Sliding("20 s", "5 s")})
+    write_files(folder, tables[:2])
+    collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    spark._streamingCheckpointManager.repartition(str(checkpoint), 5)
+    write_file(folder, 2, tables[2])
+    with pytest.raises(StreamingQueryException, match=r"no header|partitions was 2 and is 5"):
+        collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+
+
+def test_a_first_micro_batch_without_rows_begins_all_shards(spark, tables, tmp_path):
+    query = asked({"a": mt.Sliding("20 s", "5 s")})
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    write_files(folder, [tables[0].slice(0, 0), tables[1]])
+    results = collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    write_file(folder, 2, tables[2])
+    results += collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
+    assert comparable(results) == comparable(embedded(query, [tables[1], None, tables[2]]))

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity, refuse_other
 from muntin.feeds import Feed, check_results, fit_columns, owned
 from muntin.frames.batches import Batch
 from muntin.frames.types import ColumnType
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
-from muntin.query import Query, identity, refuse_other
+from muntin.query import Query, identity
 from muntin.slicing.cells import KEY_OF, LAST, ROWS, Cells
 from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import GridLane
@@ -24,6 +25,7 @@ from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.runs import whole
 from muntin.tables import time_type, write_table
 from muntin.windows import Window
 
@@ -403,13 +405,13 @@ class Operator:
         """Return the operator's state: versioned bytes with a checksum, of which nothing is ever run."""
         return seal(self.plain())
 
-    def plain(self) -> dict[str, Any]:
-        """Return the operator's state as plain data."""
+    def plain(self, known: Identity | None = None) -> dict[str, Any]:
+        """Return the operator's state as plain data; `known` is the query's identity, if it was made."""
         types = {
             c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
         }
         return {
-            "query": identity(self.query),
+            "query": identity(self.query) if known is None else known,
             "plan": self.plan.kind,
             "watermark": self.watermark,
             "latest": self._latest,
@@ -422,16 +424,24 @@ class Operator:
         }
 
     @classmethod
-    def restore(cls, query: Query, snapshot: bytes) -> "Operator":
+    def restore(cls, query: Query, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
         """Return the operator of which a snapshot was taken, under the plan it had."""
-        return cls.from_plain(query, unseal(snapshot))
+        return cls.from_plain(query, unseal(snapshot), trust_functions=trust_functions)
 
     @classmethod
-    def from_plain(cls, query: Query, state: Any) -> "Operator":
-        """Return the operator that plain() told of."""
+    def from_plain(
+        cls,
+        query: Query,
+        state: Any,
+        known: Identity | None = None,
+        *,
+        trust_functions: bool = False,
+    ) -> "Operator":
+        """Return the operator that plain() was taken of; `known` is the query's identity, if made."""
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
-        refuse_other(identity(query), state["query"])
+        known = identity(query) if known is None else known
+        refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:
             operator = cls(query, query.plan(state["plan"]))
             operator._load(state)
@@ -442,10 +452,10 @@ class Operator:
         return operator
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.watermark, self._latest = state["watermark"], int(state["latest"])
+        self.watermark, self._latest = _moment(state["watermark"]), int(state["latest"])
         self._time_type = time_type(state["time_type"])
         self._keys = KeyTable.from_plain(self.query.keys, state["keys"])
-        self._counters = Counters(**state["counters"])
+        self._counters = Counters(**{n: int(count) for n, count in state["counters"].items()})
         if not state["lanes"]:
             return
         types = {name: ColumnType.from_plain(kind) for name, kind in state["types"].items()}
@@ -455,8 +465,13 @@ class Operator:
             lane = plan_lane(self.query, self.plan.kind, kind, windows)
             self._lanes.append(build_lane(self.plan, lane, self._feeds))
             self._lanes[-1].load(saved)
+            if self._lanes[-1].keys != len(self._keys):
+                raise ValueError(f"{self._lanes[-1].keys} of {len(self._keys)} keys in a lane")
+        served = [name for lane in self._lanes for name in lane.names]
+        if sorted(served) != sorted(self.query.windows):
+            raise ValueError(f"lanes of {served} for windows {[*self.query.windows]}")
         self._grow()
-        self._last[: len(self._keys)] = state["last"]
+        self._last[: len(self._keys)] = whole(state["last"], count=len(self._keys))
 
     @property
     def counters(self) -> Counters:
@@ -467,6 +482,13 @@ class Operator:
         counters.keys = len(self._keys)
         counters.state_bytes = sum(lane.bytes for lane in self._lanes)
         return replace(counters)
+
+
+def _moment(saved: Any) -> int | None:
+    """Return a watermark that was saved, or raise ValueError."""
+    if saved is not None and not (type(saved) is int and -FAR <= saved <= FAR):
+        raise ValueError(f"a watermark of {saved!r}")
+    return saved
 
 
 def _space(lane: AnyLane) -> int:

@@ -9,8 +9,10 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from muntin.aggregates import Aggregate, SnapshotError
+from muntin.aggregates import Aggregate
+from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import Policy, Window, microseconds
+from muntin.windows.identity import window_identity
 from muntin.windows.periodic import LONGEST
 
 if TYPE_CHECKING:
@@ -104,9 +106,14 @@ class Query:
         operator: Operator = import_module("muntin.operator").Operator(self, self.plan(plan))
         return operator
 
-    def restore(self, snapshot: bytes) -> "Operator":
-        """Return the operator of which a snapshot was taken, or say how its query was another."""
-        operator: Operator = import_module("muntin.operator").Operator.restore(self, snapshot)
+    def restore(self, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
+        """Return the operator of which a snapshot was taken, or say how its query was another.
+
+        Your own functions are compared by digests, or by their `version`. With `trust_functions` they
+        are taken as they are: you know that they compute the same.
+        """
+        restore = import_module("muntin.operator").Operator.restore
+        operator: Operator = restore(self, snapshot, trust_functions=trust_functions)
         return operator
 
     def _repr_html_(self) -> str:
@@ -204,32 +211,18 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
             raise ValueError(f"{name!r} is a key and an aggregate: give the aggregate another name")
 
 
-def identity(query: Query) -> dict[str, Any]:
-    """Return what must be the same for a saved state to serve a query."""
+def identity(query: Query) -> Identity:
+    """Return what must be the same for a saved state to serve a query.
+
+    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, and
+    `overflow` of aggregates.
+    """
     return {
         "time": query.time,
         "keys": list(query.keys),
-        "windows": {name: window.describe() for name, window in query.windows.items()},
-        "aggregates": {n: [a.name, list(columns_of(a))] for n, a in query.aggregates.items()},
+        "windows": {name: window_identity(window) for name, window in query.windows.items()},
+        "aggregates": {name: identity_of(a) for name, a in query.aggregates.items()},
         "lateness": query.allowed,
         "ordered": query.ordered,
         "emit": query.emit,
     }
-
-
-def refuse_other(wanted: dict[str, Any], saved: Any) -> None:
-    """Raise SnapshotError with what differs, if a saved query is not the one that is wanted."""
-    if not isinstance(saved, dict):
-        raise SnapshotError("the snapshot does not tell of which query it is")
-    differences = [
-        f"{part} is {wanted[part]!r} here and {saved.get(part)!r} in the snapshot"
-        for part in wanted
-        if _items(wanted[part]) != _items(saved.get(part))
-    ]
-    if differences:
-        raise SnapshotError(f"the snapshot is of another query: {'; '.join(differences)}")
-
-
-def _items(part: Any) -> Any:
-    """Return dicts as lists of their items, so that order counts."""
-    return list(part.items()) if isinstance(part, dict) else part

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from muntin.aggregates import Aggregate, SnapshotError, same_partial, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import identity_of, refuse_other
 
 Partial = Any
 Combine = Callable[[Partial, Partial], Partial]
@@ -99,22 +100,35 @@ class Aggregator:
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
         aggregate = self.aggregate
-        return seal([type(self).__name__, aggregate.name, self._save(aggregate.to_plain)])
+        return seal([type(self).__name__, identity_of(aggregate), self._save(aggregate.to_plain)])
 
     @classmethod
-    def restore(cls, snapshot: bytes, aggregate: Aggregate) -> Self:
-        """Return the window that was saved; SnapshotError if the bytes are not such a window."""
+    def restore(
+        cls, snapshot: bytes, aggregate: Aggregate, *, trust_functions: bool = False
+    ) -> Self:
+        """Return the window that was saved; SnapshotError if the bytes are not such a window.
+
+        With `trust_functions` your own functions are not compared with those the window was saved with.
+        """
         if not isinstance(aggregate, Aggregate):
             raise TypeError(f"restore needs an aggregate such as Max(), got {aggregate!r}")
         match unseal(snapshot):
-            case [str(algorithm), str(name), dict(state)]:
+            case [str(algorithm), str() | dict() as known, dict(state)]:
                 pass
             case _:
                 raise SnapshotError("the snapshot does not hold an aggregator")
         if algorithm != cls.__name__:
             raise SnapshotError(f"the snapshot is of a {algorithm}, not of a {cls.__name__}")
-        if name != aggregate.name:
+        if isinstance(known, str):
+            raise SnapshotError(
+                f"the state is not that of a {algorithm} as it is written now: an older muntin "
+                "wrote it, which knew its aggregate by name only"
+            )
+        if known.get("name") != aggregate.name:
+            name = known.get("name")
             raise SnapshotError(f"the snapshot is of aggregate {name!r}, not {aggregate.name!r}")
+        wanted = identity_of(aggregate)
+        refuse_other(wanted, known, "aggregate", trust_functions=trust_functions)
         window = cls(aggregate)
         try:
             window._load(state, aggregate.from_plain)

@@ -12,6 +12,7 @@ import numpy as np
 
 from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity, differences, identity_of
 from muntin.aggregators import ALGORITHMS, Aggregator
 from muntin.frames.columns import Array, Column, kind_of, read
 from muntin.frames.request import scaled, whole_times
@@ -133,25 +134,48 @@ class Rolling:
         """Return the window as bytes, with a format version and a checksum."""
         ring = None if self._ring is None else self._ring.save()
         kind = None if self._type is None else self._type.plain()
-        return seal([*self._identity(), self._reach, self._last, kind, ring])
+        return seal([self._identity(), self._reach, self._last, kind, ring])
 
-    def _identity(self) -> list[Any]:
+    def _identity(self) -> Identity:
         """Return what a snapshot must agree in with the window that it is restored to."""
-        return ["Rolling", self.aggregate.name, self._algorithm, self._size, self._timed]
+        return {
+            "window": "Rolling",
+            "algorithm": self._algorithm,
+            "size": int(self._size),
+            "is a duration": self._timed,
+            "aggregate": identity_of(self.aggregate),
+        }
 
     @classmethod
-    def restore(cls, snapshot: bytes, size: Any, aggregate: Aggregate, **options: Any) -> Self:
-        """Return the window that was saved; SnapshotError if the bytes are not such a window."""
+    def restore(
+        cls,
+        snapshot: bytes,
+        size: Any,
+        aggregate: Aggregate,
+        *,
+        trust_functions: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Return the window that was saved; SnapshotError if the bytes are not such a window.
+
+        With `trust_functions` your own functions are not compared with those the window was saved with.
+        """
         window = cls(size, aggregate, **options)
-        content = unseal(snapshot)
-        if not isinstance(content, list) or content[:-4] != window._identity():
-            raise SnapshotError(f"the snapshot is not of Rolling({size!r}, {aggregate.name})")
+        match unseal(snapshot):
+            case [dict(known), reach, last, kind, ring] if known.get("window") == "Rolling":
+                found = differences(window._identity(), known, "snapshot", trust_functions)
+            case _:
+                found = ["it is of something else"]
+        if found:
+            raise SnapshotError(
+                f"the snapshot is not of Rolling({size!r}, {aggregate.name}): {'; '.join(found)}"
+            )
         try:
-            window._reach, window._last, kind, ring = content[-4:]
+            window._reach, window._last = reach, last
             window._type = None if kind is None else ColumnType.from_plain(kind)
             if ring is not None:
-                kind = _Ring if "fields" in ring else _Objects
-                window._ring = kind.load(ring, aggregate, window._algorithm)
+                held = _Ring if "fields" in ring else _Objects
+                window._ring = held.load(ring, aggregate, window._algorithm, trust_functions)
         except DAMAGE as error:
             raise SnapshotError(
                 f"the snapshot's state is not that of a window: {error!r}"
@@ -247,7 +271,9 @@ class _Ring:
         }
 
     @classmethod
-    def load(cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str) -> "_Ring":
+    def load(
+        cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str, _trust: bool
+    ) -> "_Ring":
         """Return the ring that was saved."""
         ring = cls(aggregate, algorithm, np.dtype(state["dtype"]), state["form"])
         n = len(state["stamps"])
@@ -305,9 +331,12 @@ class _Objects:
         return {"window": self._window.snapshot(), "held": list(self._held)}
 
     @classmethod
-    def load(cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str) -> "_Objects":
+    def load(
+        cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str, trust: bool
+    ) -> "_Objects":
         """Return the window that was saved."""
-        objects = cls(ALGORITHMS[algorithm].restore(state["window"], aggregate))
+        restore = ALGORITHMS[algorithm].restore
+        objects = cls(restore(state["window"], aggregate, trust_functions=trust))
         objects._held = deque((int(stamp), bool(there)) for stamp, there in state["held"])
         if len(objects._held) != len(objects._window):
             raise ValueError(f"{len(objects._held)} times for {len(objects._window)} rows")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.aggregates import Aggregate, Product
+from muntin.aggregates.functions import is_ours
+from muntin.aggregates.identity import Identity, functions_of, identity_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -18,8 +20,9 @@ class SlidePolicy:
 
     Both are results of the policy's own `aggregate`, for the window and for the run. A policy must be
     monotone: if it holds for a run, it holds for every shorter one. `mt.testing.check_policy` finds one
-    that is not. Two policies are combined with |: what either would let go goes. A policy is known by
-    its name, also to a state that was saved under it.
+    that is not. Two policies are combined with |: what either would let go goes. A state that was saved
+    under a policy continues only under the same: it is known by its name, its aggregate and a digest of
+    its function, or by the `version` that you give in place of the digest.
 
     >>> import muntin as mt
     >>> calm = SlidePolicy("calm", mt.Range(), lambda total, old: total > 10 and old < total)
@@ -32,6 +35,8 @@ class SlidePolicy:
     name: str
     aggregate: Aggregate = field(compare=False)
     holds: Callable[[Any, Any], Any] = field(compare=False)
+    version: int | str | None = None
+    parts: tuple["SlidePolicy", ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.aggregate, Aggregate):
@@ -59,7 +64,17 @@ class SlidePolicy:
             return first(total[0], old[0]) or second(total[1], old[1])
 
         both = Product(self.aggregate, other.aggregate)
-        return SlidePolicy(f"{self.name} | {other.name}", both, either)
+        return SlidePolicy(f"{self.name} | {other.name}", both, either, parts=(self, other))
+
+    def known_by(self) -> Identity:
+        """Return what a saved state must agree in with the policy that is to continue it."""
+        if self.parts:
+            return {"policies": [part.known_by() for part in self.parts]}
+        identity = {"name": self.name, "aggregate": identity_of(self.aggregate)}
+        if is_ours(self.holds):
+            return identity
+        what = f"policy {self.name!r}"
+        return {**identity, "functions": functions_of({"holds": self.holds}, self.version, what)}
 
     def on_partials(self) -> Callable[[Any, Any], Any]:
         """Return the condition as a function of partials, as `evict_while` takes it."""

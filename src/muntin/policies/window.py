@@ -30,7 +30,8 @@ class PolicyWindow:
     which it holds is evicted: the whole window, if it holds for that. If the policy raises, the value
     is in and nothing was evicted; it is asked again after the next insertion.
     With a store, the window of this id is opened there, as it was left, and memory holds O(log n) of it.
-    If the store fails, the value is not in: insert it again.
+    If the store fails, the value is not in: insert it again. A window that was left under another policy
+    or aggregate is refused; with `trust_functions` your own functions are not compared.
     Runtime: an insertion amortised O(1) combines with Amta, worst O(log n) whatever leaves; query O(1).
 
     >>> import muntin as mt
@@ -55,6 +56,7 @@ class PolicyWindow:
         window_id: str = "window",
         buffer: int = 512,
         algorithm: str = "Amta",
+        trust_functions: bool = False,
     ) -> None:
         if algorithm not in TREES:
             raise ValueError(f"a policy window is an Amta or a LogMta, got {algorithm!r}")
@@ -68,7 +70,8 @@ class PolicyWindow:
         elif algorithm == "Amta":
             from muntin.stores import stored
 
-            self._window = self._stored = stored(shared, store, window_id, buffer=buffer)
+            options: dict[str, Any] = {"buffer": buffer, "trust_functions": trust_functions}
+            self._window = self._stored = stored(shared, store, window_id, **options)
         else:
             raise ValueError(f"a window in a store is an Amta, got {algorithm!r}")
 
@@ -107,11 +110,18 @@ class PolicyWindow:
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, aggregate: Aggregate, policy: AnyPolicy, *, algorithm: str = "Amta"
+        cls,
+        snapshot: bytes,
+        aggregate: Aggregate,
+        policy: AnyPolicy,
+        *,
+        algorithm: str = "Amta",
+        trust_functions: bool = False,
     ) -> Self:
         """Return the window that was saved; SnapshotError if the bytes are not such a window."""
         made = cls(aggregate, policy, algorithm=algorithm)
-        made._window = TREES[algorithm].restore(snapshot, made._window.aggregate)
+        restore, shared = TREES[algorithm].restore, made._window.aggregate
+        made._window = restore(snapshot, shared, trust_functions=trust_functions)
         return made
 
     def flush(self) -> None:
@@ -145,23 +155,23 @@ def _shared(aggregate: Aggregate, policy: AnyPolicy) -> tuple[Aggregate, Callabl
         raise TypeError(f"PolicyWindow needs an aggregate such as Max(), got {aggregate!r}")
     if isinstance(policy, SlidePolicy):
         dimensions = Product(aggregate, policy.aggregate)
-        name, holds = policy.name, policy.on_partials()
+        name, holds = f"{aggregate.name} under {policy.name}", policy.on_partials()
         first, second = aggregate.combine, policy.aggregate.combine
         shared = replace(
             dimensions,
             combine=lambda a, b: (first(a[0], b[0]), second(a[1], b[1])),  # quicker for two
             lower=lambda partials: aggregate.lower(partials[0]),
         )
-        return _named(shared, aggregate, name), lambda total, old: holds(total[1], old[1])
+        return _named(shared, name, policy), lambda total, old: holds(total[1], old[1])
     if not callable(policy):
         raise TypeError(
             "PolicyWindow needs a policy such as mt.policies.last(100), or a function of total and old; "
             f"got {policy!r}"
         )
     own = SlidePolicy(getattr(policy, "__name__", repr(policy)), aggregate, policy)
-    return _named(aggregate, aggregate, own.name), own.on_partials()
+    return _named(aggregate, f"{aggregate.name} under {own.name}", own), own.on_partials()
 
 
-def _named(shared: Aggregate, aggregate: Aggregate, policy: str) -> Aggregate:
+def _named(shared: Aggregate, name: str, policy: SlidePolicy) -> Aggregate:
     """Name the policy too: a state that was saved under another is refused."""
-    return replace(shared, name=f"{aggregate.name} under {policy}")
+    return replace(shared, name=name, parameters=(*shared.parameters, ("policy", policy)))

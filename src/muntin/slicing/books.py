@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.slicing.loops import ALWAYS
+import numpy as np
+
+from muntin.slicing.loops import ALWAYS, Array
 
 
 @dataclass
@@ -26,3 +28,13 @@ class Book:
         while len(self.edges) > 1 and self.edges[1] <= final:
             self.reported.pop(self.edges.pop(0), None)
             self.settled = True
+
+
+def check_book(book: Book, times: Array) -> None:
+    """Refuse edges that were saved and are not at rows, in order, or windows that are not at edges."""
+    bounds = [*book.edges, *book.reported, *book.reported.values()]
+    if any(type(bound) is not int for bound in bounds):
+        raise TypeError("edges are whole numbers")
+    edges = np.array(book.edges, np.int64)
+    if (np.diff(edges) <= 0).any() or not np.isin(edges, times).all():
+        raise ValueError("edges lie at the times of rows, in order")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.slicing.loops import Array
+from muntin.slicing.loops import FAR, Array
 
-KEY_OF, START_OF, ROWS, FIRST, LAST = range(5)
+FIELDS = 5
+KEY_OF, START_OF, ROWS, FIRST, LAST = range(FIELDS)
 COUNTED = ("dropped", "bad_times", "bad_rows")
 """How many rows were left out, and why."""
 
@@ -88,11 +89,27 @@ class Cells:
     @classmethod
     def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "Cells":
         """Return the cells that plain() told of."""
-        found = plain["found"]
+        found = np.array(plain["found"])
+        if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:
+            raise ValueError(f"slices are lines of {FIELDS} whole numbers, not {found.shape}")
+        if not (np.abs(found[:, START_OF:].astype(np.float64)) <= FAR).all():
+            raise ValueError("slices lie too far away")
         found[:, [FIRST, LAST]] += found[:, [START_OF]]
         parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
         counted = {name: plain[name] for name in COUNTED}
-        return cls(read(plain["keys"]).columns, found, parts, **counted)
+        if any(type(number) is not int or number < 0 for number in counted.values()):
+            raise ValueError(f"numbers of rows are whole numbers, got {counted}")
+        cells = cls(read(plain["keys"]).columns, found, parts, **counted)
+        cells._check()
+        return cells
+
+    def _check(self) -> None:
+        """Refuse slices that no row could have made."""
+        keys, rows, first, last = self.found[:, [KEY_OF, ROWS, FIRST, LAST]].T
+        if not ((keys >= 0) & (keys < self.key_count) & (rows > 0)).all():
+            raise ValueError(f"a slice has rows and one of {self.key_count} keys")
+        if not ((self.found[:, START_OF] <= first) & (first <= last) & (last <= FAR)).all():
+            raise ValueError("a slice has a first time and a last one that is not before it")
 
 
 def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:

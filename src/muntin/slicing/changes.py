@@ -203,9 +203,17 @@ class Changes:
         last = [[array.tolist() for array in held] for held in self._last]
         return {"known": self._known, "last": last, "log": log}
 
-    def load(self, plain: dict[str, Any]) -> None:
-        """Take a state that was saved."""
+    def load(self, plain: dict[str, Any], keys: int) -> None:
+        """Take a state that was saved of so many keys, or of space for more."""
         self._known = plain["known"]
+        slots = len(self._known)
+        if self._known.shape != (slots,) or self._known.dtype != np.bool_:
+            raise ValueError(f"what is known is true or false for each slot, not {self._known!r}")
+        if slots % max(self._windows, 1) or any(
+            len(saved) != slots for lists in plain["last"] for saved in lists
+        ):
+            raise ValueError(f"{slots} slots of {self._windows} windows")
+        del keys
         self._last = [
             tuple(
                 np.fromiter(saved, array.dtype, len(saved))
@@ -213,7 +221,16 @@ class Changes:
             )
             for held, lists in zip(self._last, plain["last"], strict=True)
         ]
-        self._log = {slot: [Entry(*entry) for entry in held] for slot, held in plain["log"]}
+        self._log = {int(slot): [self._entry(*e) for e in held] for slot, held in plain["log"]}
+        if any(not 0 <= slot < slots for slot in self._log):
+            raise ValueError(f"windows were reported of slots that are not among {slots}")
+
+    def _entry(self, start: int, end: int, values: Values) -> Entry:
+        """Return an entry that was saved."""
+        count = sum(len(kernels.results) for kernels in self._outputs)
+        if values is not None and len(values) != count:
+            raise ValueError(f"{len(values)} values of {count} results")
+        return Entry(int(start), int(end), values)
 
 
 def _picked(array: Array, places: Array) -> Array:

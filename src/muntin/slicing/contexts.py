@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from muntin.kernels.slices import SliceKernels
-from muntin.slicing.books import Book
+from muntin.slicing.books import Book, check_book
 from muntin.slicing.grid import less
 from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, beginnings, longer
-from muntin.slicing.loops import ALWAYS, NEVER, Array
+from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
-from muntin.slicing.policies import enforce, forget, tell
+from muntin.slicing.policies import check_left, enforce, forget, tell
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.runs import whole
 from muntin.slicing.ticks import all_ends, ends_after_rows
 from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 
@@ -337,15 +338,35 @@ class ContextLane:
     def load(self, plain: dict[str, Any]) -> None:
         """Take a state that was saved into an empty lane."""
         self.kept.load(plain["kept"])
-        self.grow_keys(len(plain["first_rank"]))
-        self._time[: len(plain["time"])] = plain["time"]
-        self._first_rank[: self.keys] = plain["first_rank"]
+        keys = len(plain["kept"]["lengths"])
+        ranks = whole(plain["first_rank"], count=keys)
+        if not ((ranks >= 0) & (ranks <= FAR)).all():
+            raise ValueError("the rank of a key's first row is a number of rows")
+        self.grow_keys(keys)
+        time = whole(plain["time"], count=min(len(self._time), max(keys, 1)))
+        self._time[: len(time)] = time
+        self._first_rank[:keys] = ranks
         self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
+        for key, moment in self._fresh.items():
+            if moment not in self._times_of(key):
+                raise ValueError(f"no row of key {key} came at {moment}")
         self.whole_only = bool(plain["whole_only"])
-        for held, saved in zip(self._books, plain["books"], strict=True):
+        pairs = zip(self.windows.values(), self._books, plain["books"], strict=True)
+        for window, held, saved in pairs:
             for key, edges, reported, settled in saved:
-                held[key] = Book(list(edges), dict(reported), None, NEVER, settled)
+                book = Book(list(edges), dict(reported), None, NEVER, bool(settled))
+                check = check_left if isinstance(window, Policy) else check_book
+                check(book, self._times_of(key))
+                held[key] = book
                 self._due[key] = ALWAYS
+
+    def _times_of(self, key: int) -> Array:
+        """Return the times of a key's rows, or raise ValueError if there is no such key."""
+        if type(key) is not int or not 0 <= key < self.keys:
+            raise ValueError(f"{key!r} is not one of {self.keys} keys")
+        runs = self.kept.runs
+        times: Array = runs.meta[runs.head[key] : runs.head[key] + runs.length[key], 0]
+        return times
 
     @property
     def rows_kept(self) -> int:

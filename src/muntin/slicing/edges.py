@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
+from muntin.slicing.runs import whole
 from muntin.windows import ContextFreeWindow, Periodic
 
 AHEAD = 8
@@ -161,9 +162,11 @@ class Edges:
     def load(self, plain: Any) -> None:
         """Take the edges that were saved."""
         known, past = plain
-        self._known = None if known is None else Known(*known)
+        if (known is None) != (self._known is None):
+            raise ValueError("edges are listed only for windows that do not repeat")
+        self._known = _known(known)
         self._past = [
-            Past(upto, Lattice(steps, offsets), None if known is None else Known(*known))
+            Past(int(upto), _lattice(steps, offsets), _known(known))
             for upto, steps, offsets, known in past
         ]
 
@@ -263,6 +266,27 @@ def _through(pasts: Sequence[Past], measure: Array, starts: Array) -> Array:
 def _cut(starts: Array, known: Known | None, measure: Array) -> Array:
     """Return the starts of slices that are cut at known edges too."""
     return starts if known is None else np.maximum(starts, known.floor(measure))
+
+
+def _known(saved: Any) -> Known | None:
+    """Return listed edges that were saved, or raise ValueError."""
+    if saved is None:
+        return None
+    edges, until = map(whole, saved)
+    if len(edges) != len(until) or (np.diff(edges) <= 0).any() or (until <= edges).any():
+        raise ValueError("each edge has one behind it, and they are in order")
+    return Known(edges, until)
+
+
+def _lattice(steps: Any, offsets: Any) -> Lattice:
+    """Return a lattice that was saved, or raise ValueError."""
+    lattice = Lattice(whole(steps), whole(offsets))
+    if (
+        len(lattice.steps) != len(lattice.offsets)
+        or not ((lattice.steps > 0) & (lattice.steps <= FAR) & (abs(lattice.offsets) <= FAR)).all()
+    ):
+        raise ValueError("steps are above zero, and each has an offset")
+    return lattice
 
 
 def _plain(known: Known | None) -> Any:

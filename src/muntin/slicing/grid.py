@@ -270,9 +270,11 @@ class GridLane(Lane):
         super().load(plain)
         self._edges.load(plain["edges"])
         self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
-        self._added = {name: tuple(since) for name, since in plain["added"]}
+        self._added = {name: (int(since), int(lost)) for name, (since, lost) in plain["added"]}
+        if not self._added.keys() <= {*self.names}:
+            raise ValueError(f"{[*self._added]} were added, and there are {self.names}")
         if self._changed is not None:
-            self._changed.load(plain["changed"])
+            self._changed.load(plain["changed"], self.keys)
         self._bound(np.nonzero(self.slices.length)[0])
 
     def _bound(self, keys: Array) -> None:

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.kernels.slices import SliceKernels
-from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.runs import Runs
+from muntin.slicing.runs import Runs, whole
 
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 KEY, WINDOW, START, END, LO, HI, KIND = range(7)
 GROUP_FIELDS = 7
 MANY_GROUPS = 256
-STALE = 5
+FIRST_TIME, LAST_TIME, STALE = 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -253,20 +253,34 @@ class Lane:
         """Take a state that was saved into an empty lane."""
         keys = len(plain["slices"]["lengths"])
         places = self.slices.load(plain["slices"])
+        self._check_slices(self.slices.meta[places])
         for column, saved in zip(self.partials, plain["slices"]["columns"], strict=True):
             column.load(saved, places)
         if self.kept is not None:
             self.kept.load(plain["kept"])
+            if self.kept.runs.keys and len(plain["kept"]["lengths"]) != keys:
+                raise ValueError(f"kept rows of {len(plain['kept']['lengths'])} keys, not {keys}")
         self.grow_keys(keys)
         for name in self.PER_KEY:
             held = getattr(self, name)
-            held[: len(plain[name])] = plain[name]
+            saved = whole(plain[name], count=min(len(held), max(keys, 1)))
+            held[: len(saved)] = saved
         self.due[:keys] = ALWAYS
         everyone = np.nonzero(self.slices.length)[0]
         self._stale = (
             [everyone] if self.kept is not None and self.slices.meta.shape[1] > STALE else []
         )
         self.slices.moved[:] = True
+
+    def _check_slices(self, meta: Array) -> None:
+        """Refuse slices that were saved and cannot be."""
+        rows, new = meta[:, 1], meta[:, 2]
+        if not ((rows >= 0) & (rows <= FAR) & (new >= 0) & (new <= FAR)).all():
+            raise ValueError("a slice has a number of rows, and of new ones")
+        if meta.shape[1] > LAST_TIME:
+            first, last = meta[:, FIRST_TIME], meta[:, LAST_TIME]
+            if not ((first >= -FAR) & (first <= last) & (last <= FAR)).all():
+                raise ValueError("a slice has a first time and a last one that is not before it")
 
     @property
     def rows_kept(self) -> int:

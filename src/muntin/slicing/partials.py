@@ -172,4 +172,7 @@ class Partials:
             raise ValueError(f"partials of {self.aggregate.name!r} do not fit {count} slices")
         if self.kernels.columns is None:
             return (np.fromiter(map(self.aggregate.from_plain, plain[0]), object, count),)
+        shapes = [(getattr(c, "dtype", None), getattr(c, "shape", None)) for c in plain]
+        if shapes != [(field, (count,)) for field in self.kernels.fields]:
+            raise ValueError(f"partials of {self.aggregate.name!r} are of types {shapes}")
         return tuple(plain)

@@ -83,3 +83,14 @@ def forget(book: Book, times: Array, final: int) -> int:
         return 0
     book.reported = {end: content for end, content in known.items() if end >= base}
     return int(np.searchsorted(times, base)) - int(known[base][1])
+
+
+def check_left(book: Book, times: Array) -> None:
+    """Refuse what was left at ends, as it was saved, unless there are rows for it."""
+    for end, (start, count) in book.reported.items():
+        if any(type(number) is not int for number in (end, start, count)):
+            raise TypeError("ends, starts and numbers of rows are whole numbers")
+        if not 0 <= count <= int(np.searchsorted(times, end)):
+            raise ValueError(f"{count} rows were left at {end}, of {len(times)}")
+    if book.edges:
+        raise ValueError("what a policy left has no edges")

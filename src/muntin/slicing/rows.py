@@ -84,7 +84,7 @@ class KeptRows:
     """
 
     def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
-        self.runs = Runs(3)
+        self.runs = Runs(3, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()
         self._extra_name = extra
@@ -148,6 +148,8 @@ class KeptRows:
         columns = list(plain["columns"])
         if self.extra is not None:
             (extra,) = columns.pop()
+            if not all(isinstance(row, dict) for row in extra):
+                raise TypeError("kept rows are dicts")
             self.extra.array[places] = object_array(extra, len(places))
         for column, saved in zip(self.partials, columns, strict=True):
             if column is not None:

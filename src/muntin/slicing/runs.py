@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from muntin.slicing.loops import Array, compiled_loops
+from muntin.slicing.loops import FAR, Array, compiled_loops
 
 FIRST_PLACES = 64
 PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
@@ -37,7 +37,8 @@ class Beside(Protocol):
 class Runs:
     """Items of many keys in one arena; `width` integers are known of each."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, ties: bool = False) -> None:
+        self._ties = ties  # whether items of one key may have the same start, as rows do
         self.meta = np.zeros((FIRST_PLACES, width), np.int64)
         self.head = np.zeros(0, np.int64)
         self.length = np.zeros(0, np.int64)
@@ -191,10 +192,12 @@ class Runs:
 
     def load(self, plain: dict[str, Any]) -> Array:
         """Take saved items into an empty arena, and return their places."""
-        lengths, meta = plain["lengths"], plain["meta"]
-        fits = meta.shape == (int(lengths.sum()), self.meta.shape[1]) and bool((lengths >= 0).all())
-        if not fits or {lengths.dtype, meta.dtype} != {np.dtype(np.int64)}:
-            raise ValueError(f"items of shape {meta.shape} for runs of {lengths!r}")
+        lengths, meta = whole(plain["lengths"]), whole(plain["meta"], self.meta.shape[1])
+        if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= len(meta):
+            raise ValueError(f"runs of {lengths.min()} to {lengths.max()} items")
+        if int(lengths.sum()) != len(meta):
+            raise ValueError(f"{len(meta)} items for runs of {lengths.sum()}")
+        self._check_order(lengths, meta[:, 0])
         self.grow_keys(len(lengths))
         keys = np.nonzero(lengths)[0]
         self.reserve(np.repeat(keys, lengths[keys]))
@@ -202,6 +205,25 @@ class Runs:
         places = self.live()
         self.meta[places] = meta
         return places
+
+    def _check_order(self, lengths: Array, starts: Array) -> None:
+        """Refuse items that are not in the order of their starts, key by key, or lie too far away."""
+        if len(starts) and not -FAR <= starts.min() <= starts.max() <= FAR:
+            raise ValueError(f"items from {starts.min()} to {starts.max()}")
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        least = 0 if self._ties else 1
+        if ((np.diff(starts) < least) & (np.diff(owner) == 0)).any():
+            raise ValueError("items are not in order")
+
+
+def whole(array: Any, columns: int | None = None, count: int | None = None) -> Array:
+    """Return an array of whole numbers that was saved, or say that it is not one of that shape."""
+    shape = getattr(array, "shape", None)
+    wanted = (len(array) if count is None else count, *(() if columns is None else (columns,)))
+    if shape != wanted or array.dtype != np.int64:
+        raise ValueError(f"whole numbers of shape {wanted} are needed, not {array!r}")
+    found: Array = np.ascontiguousarray(array)
+    return found
 
 
 def _move_runs(old: Array, new: Array, moves: Array) -> None:

@@ -12,6 +12,7 @@ from muntin.slicing.lane import GROUP_FIELDS, RETRACT, START, Lane, Prepared, Re
 from muntin.slicing.loops import ALWAYS, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.runs import whole
 from muntin.windows import Session
 
 WIDTH = 7
@@ -123,7 +124,10 @@ class SessionLane(Lane):
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
-        self._gone = [plain["gone"].reshape(-1, 3)]
+        gone = whole(plain["gone"], 3)
+        if len(gone) and not 0 <= gone[:, 0].min() <= gone[:, 0].max() < self.keys:
+            raise ValueError(f"sessions are gone of keys that are not among {self.keys}")
+        self._gone = [gone]
         self.begins = int(plain["begins"])
 
     def _due(self, watermark: Array) -> Array:

@@ -43,6 +43,7 @@ def aggregate(
     mode: str | None = None,
     types: Mapping[str, DataType | str] | None = None,
     metrics: str = METRICS,
+    trust_functions: bool = False,
 ) -> DataFrame:
     """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
@@ -52,6 +53,8 @@ def aggregate(
     and again with kind "update" or "retract" when late rows change it. Without `mode` it is "update" if
     the query has a lateness. `types` declares what results are where that cannot be found by trying, as
     for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
+    A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
+    their digests or `version`, and with `trust_functions` they are taken as they are.
     """
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
@@ -63,7 +66,7 @@ def aggregate(
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
-    packing = Packing(uuid.uuid4().hex, query, empty)
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions)
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
         return batch_results(_selected(df, query, names), packing, schema, partitions)

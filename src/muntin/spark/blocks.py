@@ -48,14 +48,18 @@ def joined(blocks: Mapping[str, Any]) -> dict[str, Any]:
     groups: dict[str, list[Any]] = {}
     for name in sorted(blocks.keys() - {HEAD}, key=lambda name: int(name.rpartition("/")[2])):
         groups.setdefault(name.rpartition("/")[0], []).append(blocks[name])
+    keys = _join_keys(groups["keys"])
+    if head["keys"] != max(read(keys).num_rows, min(head["keys"], 1)):
+        raise ValueError(f"{head['keys']} keys, of which {read(keys).num_rows} are there")
     lanes = []
     for i, (kind, names, rest) in enumerate(head["lanes"]):
         saved = dict(rest)
         for part in ITEMS:
             if rest.get(part) is not None:
-                saved[part] = _join_items(rest[part], groups.get(f"{part}/{i}", []))
+                pieces = groups.get(f"{part}/{i}", [])
+                saved[part] = _join_items(rest[part], pieces, head["keys"])
         lanes.append((kind, names, saved))
-    return {**head, "keys": (head["keys"], _join_keys(groups["keys"])), "lanes": lanes}
+    return {**head, "keys": (head["keys"], keys), "lanes": lanes}
 
 
 def _cut_keys(batch: pa.RecordBatch, rows: int) -> Iterator[tuple[str, bytes]]:
@@ -102,10 +106,12 @@ def _column(column: Any, which: Array) -> Any:
     return [column[i] for i in which.tolist()] if isinstance(column, list) else column[which]
 
 
-def _join_items(left: dict[str, Any], pieces: list[Any]) -> dict[str, Any]:
+def _join_items(left: dict[str, Any], pieces: list[Any], count: int) -> dict[str, Any]:
     """Return the items key by key again; in each key they are in the order of time."""
     pieces = [left, *pieces]
     keys = np.concatenate([piece["lengths"] for piece in pieces])
+    if left["keys"] != count or (len(keys) and not 0 <= keys.min() <= keys.max() < count):
+        raise ValueError(f"items of {left['keys']} keys, of which there are {count}")
     columns = [
         [_together([piece["columns"][i][j] for piece in pieces]) for j in range(len(column))]
         for i, column in enumerate(left["columns"])

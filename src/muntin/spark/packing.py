@@ -6,14 +6,17 @@ travels does not depend on how many rows a key has. Else they travel as they are
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import seal, unseal
+from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity
 from muntin.operator import Operator
-from muntin.query import Query
+from muntin.query import Query, identity
 from muntin.slicing.cells import Cells
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.loops import Array
@@ -26,12 +29,20 @@ U32 = 0xFFFFFFFF
 class Packing:
     """How the rows of one query are packed and unpacked.
 
-    `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process.
+    `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
+    query's `identity` is made where the query is written, on the driver: workers compare what they were
+    sent. With `trust_functions` users' functions are not compared.
     """
 
     name: str
     query: Query
     empty: pa.Table
+    trust_functions: bool = False
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What the state must agree in with the query; once made, it is sent along."""
+        return identity(self.query)
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,16 +72,39 @@ class Packing:
 
     def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
         """Give an operator what was packed, and return what it reports at once."""
+        strange = [payload[:1] for payload in packed if payload[:1] not in (CELLS, AS_ROWS)]
+        if strange:
+            raise SnapshotError(
+                f"packed rows begin with {CELLS!r} or {AS_ROWS!r}, got {strange[0]!r}"
+            )
         folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
         if folded:
-            operator.merge([Cells.from_plain(plain, operator.partials) for plain in folded])
-        rows = [pa.ipc.open_stream(p[1:]).read_all() for p in packed if p[:1] == AS_ROWS]
+            operator.merge([_cells(plain, operator) for plain in folded])
+        rows = [self._rows(payload[1:]) for payload in packed if payload[:1] == AS_ROWS]
         if not rows:
             return []
         table = pa.concat_tables(rows)
         if self.query.ordered:  # the order of rows that came by several ways
             table = table.take(_by_time(table[self.query.time]))
         return [operator.process(table)]
+
+    def _rows(self, stream: bytes) -> pa.Table:
+        """Return rows that were packed as they are, of which every offset was verified."""
+        try:
+            table = pa.ipc.open_stream(stream).read_all()
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, *DAMAGE) as error:
+            raise SnapshotError(f"packed rows cannot be read: {error!r}") from error
+        if not table.schema.equals(self.schema):
+            raise SnapshotError(f"packed rows are of {table.schema}, not of {self.schema}")
+        return table
+
+
+def _cells(plain: Any, operator: Operator) -> Cells:
+    try:
+        return Cells.from_plain(plain, operator.partials)
+    except DAMAGE as error:
+        raise SnapshotError(f"packed slices cannot be read: {error!r}") from error
 
 
 def _home(hashes: Array, shards: int) -> Array:

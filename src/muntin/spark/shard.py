@@ -5,6 +5,10 @@ log, so that what is written does not depend on how much is held. When the log i
 state, that is cut into blocks, and those that have changed are written (`blocks.py`). A copy that is
 behind, because another process had the shard in between, catches up from the log; a new one is read from
 blocks and log.
+
+What is read must be what was written last. Each block and log entry says in its sealed content of which
+shard it is and under which name it was put, and the header has its checksum. A header of an earlier
+micro-batch is found out by the log entry behind it, or by the blocks that were written since.
 """
 
 import uuid
@@ -16,12 +20,14 @@ import pyarrow as pa
 import xxhash
 
 from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity, refuse_other
 from muntin.operator import Counters, Operator
-from muntin.query import Query, identity, refuse_other
-from muntin.spark.blocks import cut, joined
+from muntin.query import Query
+from muntin.spark.blocks import HEAD, cut, joined
 from muntin.spark.packing import Packing
 
-FORMAT = 2
+FORMAT = 3
 HEADER = "header"
 SHORT_LOG = 1 << 16
 LONG_LOG = 64
@@ -46,6 +52,9 @@ class Store(Protocol):
     def delete(self, name: str) -> None:
         """Forget a block."""
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a block of this name."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -62,11 +71,11 @@ class Header:
     """What the store has of a shard: the blocks with their checksums, and the log behind them.
 
     `version` counts micro-batches and `token` is made anew for each, so that a copy that was made of a
-    micro-batch that failed is known. An entry of the log is (version, token, bytes); those up to `base`
-    are in the blocks too, and only serve copies that are a little behind.
+    micro-batch that failed is known. An entry of the log is (version, token, bytes, checksum); those up
+    to `base` are in the blocks too, and only serve copies that are a little behind.
     """
 
-    query: dict[str, Any]
+    query: Identity
     facts: dict[str, Any]
     stream: str = field(default_factory=lambda: uuid.uuid4().hex)
     version: int = 0
@@ -74,15 +83,40 @@ class Header:
     base: int = 0
     blocks: dict[str, tuple[str, int]] = field(default_factory=dict)
     stretches: dict[str, int] = field(default_factory=dict)
-    log: list[tuple[int, str, int]] = field(default_factory=list)
+    log: list[tuple[int, str, int, str]] = field(default_factory=list)
 
     @classmethod
     def read(cls, block: bytes) -> "Header":
         """Return the header that was written, or say what is wrong with it."""
         content = unseal(block)
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-            raise SnapshotError(f"the state was not written in format {FORMAT}, which is read here")
-        return cls(**content)
+        written = content.pop("format", None) if isinstance(content, dict) else None
+        if written != FORMAT:
+            raise SnapshotError(
+                f"the state was written in format {written!r}, and {FORMAT} is read here: an older or "
+                "newer muntin wrote the checkpoint"
+            )
+        try:
+            header = cls(**content)
+            header._check()
+        except DAMAGE as error:
+            raise SnapshotError(f"the header cannot be read: {error!r}") from error
+        return header
+
+    def _check(self) -> None:
+        """Raise unless all micro-batches since the blocks are in the log, in order."""
+        versions = [version for version, _, _, _ in self.log]
+        since = range(self.version - len(versions) + 1, self.version + 1)
+        if versions != list(since) or self.version - len(versions) > self.base:
+            raise ValueError(f"a log of {versions} for version {self.version}, blocks {self.base}")
+        if not 0 <= self.base <= self.version or (self.base > 0) != bool(self.blocks):
+            raise ValueError(f"{len(self.blocks)} blocks of version {self.base}")
+        sizes = [size for _, size in self.blocks.values()] + [size for _, _, size, _ in self.log]
+        numbers = [*sizes, *self.stretches.values()]
+        if any(type(n) is not int or n < 0 for n in numbers) or 0 in self.stretches.values():
+            raise ValueError("bytes and stretches are whole numbers above zero")
+        texts = [self.stream, self.token, *self.blocks, *(token for _, token, _, _ in self.log)]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(self.facts, dict):
+            raise TypeError("names and tokens are texts")
 
     def write(self) -> bytes:
         """Return the header as a block."""
@@ -96,16 +130,17 @@ class Header:
     @property
     def log_bytes(self) -> int:
         """The bytes of the log that are not in blocks yet."""
-        return sum(size for version, _, size in self.log if version > self.base)
+        return sum(size for version, _, size, _ in self.log if version > self.base)
 
 
 @dataclass
 class Copy:
-    """An operator as it was after a micro-batch."""
+    """An operator as it was after a micro-batch, with the functions and choices of one packing."""
 
     version: int
     token: str
     operator: Operator
+    packing: str
 
 
 class Copies:
@@ -133,18 +168,39 @@ class Shard:
     """Some of a query's keys: `take` micro-batches as they were packed, and have them kept in a store.
 
     `facts` must stay the same as long as the store lives, as the query must, except that windows may be
-    added.
+    added. A shard without a header is a new one, unless it `begun` before: then its state is missing.
     """
 
     def __init__(
-        self, packing: Packing, store: Store, facts: dict[str, Any], copies: Copies
+        self,
+        packing: Packing,
+        store: Store,
+        facts: dict[str, Any],
+        copies: Copies,
+        *,
+        begun: bool = False,
     ) -> None:
         self._packing = packing
         self._query = packing.query
         self._store = store
         self._facts = facts
         self._copies = copies
+        self._begun = begun
         self._written = 0
+
+    def begin(self) -> None:
+        """Write the header of a new shard, so that it is known from now on which query it is of."""
+        if self._store.get(HEADER) is None:
+            self._put(HEADER, self._new().write())
+
+    def _new(self) -> Header:
+        if self._begun or "log/1" in self._store:
+            raise SnapshotError(
+                "a shard has no header in the state store. Every shard got one in the first "
+                "micro-batch, so the state was lost, or it was cut into other partitions: continue "
+                "with the checkpoint as it was, or begin with a new one"
+            )
+        return Header(self._packing.identity, self._facts)
 
     def take(self, packed: list[bytes], watermark: int | None) -> Done:
         """Take a micro-batch and move the watermark, and return what is to be reported."""
@@ -154,7 +210,8 @@ class Shard:
         header.version += 1
         header.token = uuid.uuid4().hex
         self._save(header, operator, packed, watermark)
-        self._copies.put(header.stream, Copy(header.version, header.token, operator))
+        made = Copy(header.version, header.token, operator, self._packing.name)
+        self._copies.put(header.stream, made)
         stored = header.block_bytes + header.log_bytes
         return Done(results, _since(before, operator.counters), self._written, stored)
 
@@ -173,43 +230,81 @@ class Shard:
         """Return the shard as it is in the store, from a copy if there is one that serves."""
         block = self._store.get(HEADER)
         if block is None:
-            return Header(identity(self._query), self._facts), self._packing.operator(self._query)
+            return self._new(), self._packing.operator(self._query)
         header = Header.read(block)
+        then = self._as_it_was(header.query)
         if header.facts != self._facts:
             raise SnapshotError(_other_facts(header.facts, self._facts))
-        then = _as_it_was(self._query, header.query)
+        if f"log/{header.version + 1}" in self._store:
+            raise SnapshotError(
+                f"the header is that of micro-batch {header.version}, and not the last one written"
+            )
         copy = self._copies.pop(header.stream)
-        known = {version: token for version, token, _ in header.log} | {
+        known = {version: token for version, token, _, _ in header.log} | {
             header.version: header.token
         }
-        if copy is None or known.get(copy.version) != copy.token:
-            copy = Copy(header.base, "", self._read(header, then))
-        for version, _, _ in header.log:
+        serves = copy is not None and known.get(copy.version) == copy.token
+        if copy is None or not serves or copy.packing != self._packing.name:
+            copy = Copy(header.base, "", self._read(header, then), self._packing.name)
+        for version, _, _, checksum in header.log:
             if version > copy.version:
-                packed, watermark = self._block(f"log/{version}")
+                packed, watermark = self._entry(header, f"log/{version}", checksum)
                 self._apply(copy.operator, packed, watermark)
         return header, self._extended(header, copy.operator)
+
+    def _as_it_was(self, saved: Identity) -> Query:
+        """Return the query that the state is of, if it differs only by windows that were added."""
+        held = saved.get("windows") if isinstance(saved, dict) else None
+        names = [n for n in held if n in self._query.windows] if isinstance(held, dict) else []
+        known = self._packing.identity
+        if names:
+            known = {**known, "windows": {n: known["windows"][n] for n in names}}
+        trusted = self._packing.trust_functions
+        refuse_other(known, saved, "query", trust_functions=trusted, place="checkpoint")
+        return replace(self._query, windows={n: self._query.windows[n] for n in names})
 
     def _read(self, header: Header, query: Query) -> Operator:
         """Read the operator from its blocks, under the query it had then."""
         if not header.blocks:
             return self._packing.operator(query)
-        blocks = {name: self._block(f"block/{name}") for name in header.blocks}
-        return Operator.from_plain(query, joined(blocks))
+        named = header.blocks.items()
+        blocks = {n: self._block(header, f"block/{n}", checksum) for n, (checksum, _) in named}
+        try:
+            version, blocks[HEAD] = blocks[HEAD]
+            state = joined(blocks)
+        except DAMAGE as error:
+            raise SnapshotError(f"the blocks are not those of a state: {error!r}") from error
+        if version != header.base:
+            raise SnapshotError(f"blocks of micro-batch {version!r}, not of {header.base}")
+        return Operator.from_plain(query, state, header.query)
 
-    def _block(self, name: str) -> Any:
+    def _entry(self, header: Header, name: str, checksum: str) -> tuple[list[bytes], int | None]:
+        match self._block(header, name, checksum):
+            case ([*packed], int() | None as watermark) if all(
+                isinstance(payload, bytes) for payload in packed
+            ):
+                return packed, watermark
+        raise SnapshotError(f"{name!r} in the state store is not a micro-batch")
+
+    def _block(self, header: Header, name: str, checksum: str = "") -> Any:
+        """Return what was put under a name; SnapshotError if it is not that, or not the last."""
         block = self._store.get(name)
         if block is None:
-            raise SnapshotError(f"block {name!r} is missing from the state store")
-        return unseal(block)
+            raise SnapshotError(f"{name!r} is missing from the state store")
+        if checksum and xxhash.xxh3_128_hexdigest(block) != checksum:
+            raise SnapshotError(f"{name!r} in the state store is not what was written last")
+        match unseal(block):
+            case [header.stream, str(held), content] if held == name:
+                return content
+        raise SnapshotError(f"{name!r} in the state store is a block of another name or shard")
 
     def _extended(self, header: Header, operator: Operator) -> Operator:
         """Add the windows that the query has and the state has not."""
         for name, window in self._query.windows.items():
             if name not in operator.query.windows:
                 operator.add_window(name, window)
-        if header.query != identity(self._query):
-            header.query = identity(self._query)
+        if header.query != self._packing.identity:
+            header.query = self._packing.identity
             header.base = NOTHING
             self._forget(header, len(header.log))  # it would give other windows to older copies
         return operator
@@ -228,19 +323,20 @@ class Shard:
         if long or behind >= LONG_LOG or header.base == NOTHING:
             self._write_blocks(header, operator)
         if header.base < header.version or size < header.block_bytes:
-            entry = seal((packed, watermark))
-            self._put(f"log/{header.version}", entry)
-            header.log.append((header.version, header.token, len(entry)))
+            name = f"log/{header.version}"
+            checksum, size = self._put(name, _bound(header, name, (packed, watermark)))
+            header.log.append((header.version, header.token, size, checksum))
         else:  # a log with a gap is of no use
             self._forget(header, len(header.log))
         self._put(HEADER, header.write())
 
     def _write_blocks(self, header: Header, operator: Operator) -> None:
         """Write the blocks that have changed, and forget most of the log."""
-        blocks = cut(operator.plain(), header.stretches)
+        blocks = cut(operator.plain(header.query), header.stretches)
+        blocks[HEAD] = (header.version, blocks[HEAD])
         before, header.blocks = header.blocks, {}
         for name, content in blocks.items():
-            block = seal(content)
+            block = _bound(header, f"block/{name}", content)
             header.blocks[name] = (xxhash.xxh3_128_hexdigest(block), len(block))
             if header.blocks[name] != before.get(name):
                 self._put(f"block/{name}", block)
@@ -252,27 +348,26 @@ class Shard:
     def _shorten(self, header: Header) -> None:
         """Keep the end of the log, for copies that are a little behind."""
         kept = total = 0
-        for _, _, size in reversed(header.log[-LONG_LOG:]):
+        for _, _, size, _ in reversed(header.log[-LONG_LOG:]):
             total += size
             kept += total <= header.block_bytes
         self._forget(header, len(header.log) - kept)
 
     def _forget(self, header: Header, entries: int) -> None:
-        for version, _, _ in header.log[:entries]:
+        for version, _, _, _ in header.log[:entries]:
             self._store.delete(f"log/{version}")
         header.log = header.log[entries:]
 
-    def _put(self, name: str, block: bytes) -> None:
+    def _put(self, name: str, block: bytes) -> tuple[str, int]:
+        """Put a block, and return its checksum and bytes."""
         self._written += len(block)
         self._store.put(name, block)
+        return xxhash.xxh3_128_hexdigest(block), len(block)
 
 
-def _as_it_was(query: Query, saved: dict[str, Any]) -> Query:
-    """Return the query that the state is of, if it differs only by windows that were added."""
-    windows = {n: query.windows[n] for n in saved.get("windows", {}) if n in query.windows}
-    then = replace(query, windows=windows) if windows else query
-    refuse_other(identity(then), saved)
-    return then
+def _bound(header: Header, name: str, content: Any) -> bytes:
+    """Return sealed content that says of which shard it is, and under which name it is kept."""
+    return seal([header.stream, name, content])
 
 
 def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -50,6 +50,10 @@ class StateMap:
         """Forget a block."""
         self._remove(name, 0)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a block of this name."""
+        return bool(self._state.containsKey((_piece_name(str(name), 0),)))
+
     def _remove(self, name: str, first: int) -> None:
         for i in count(first):
             key = (_piece_name(name, i),)

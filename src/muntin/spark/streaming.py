@@ -47,10 +47,18 @@ def stream_results(
     delay = packing.query.allowed if mode == "append" else 0
     if delay:
         packing = replace(packing, query=replace(packing.query, lateness=0))
+    assert (
+        packing.identity
+    )  # digests are made here, on the driver: workers compare what they are sent
     packed = rows.mapInArrow(Packer(packing), PACKED)
     reports = Reports(schema)
+    begun = rows.sparkSession.range(1).mapInArrow(_all_shards, "shard int")
     reported = packed.groupBy("shard").transformWithStateInPandas(
-        _ShardProcessor(packing, reports, delay, mode), reports.told, mode.capitalize(), "EventTime"
+        _ShardProcessor(packing, reports, delay, mode),
+        reports.told,
+        mode.capitalize(),
+        "EventTime",
+        begun.groupBy("shard"),
     )
     is_count = F.col(COUNT).isNotNull()
     sums = [F.sum(F.when(is_count & (F.col(NAME) == n), F.col(COUNT))).alias(n) for n in COUNTED]
@@ -114,8 +122,21 @@ def _partitions(context: TaskContext) -> int:
     return next(int(number) for number in [*found, "200"] if number)
 
 
+def _all_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the grouping keys of all shards, for each of which a header is written at first."""
+    context = TaskContext.get()
+    assert context is not None
+    for batch in batches:
+        keys = grouping_keys(_partitions(context)) if batch.num_rows else ()
+        yield pa.RecordBatch.from_pydict({"shard": pa.array(keys, pa.int32())})
+
+
 class _ShardProcessor(StatefulProcessor):
-    """Lets a shard take what is packed for it, and wakes it when the watermark has moved."""
+    """Lets a shard take what is packed for it, and wakes it when the watermark has moved.
+
+    Spark hands the initial state to the first micro-batch of a checkpoint only, whether that has rows or
+    not. Then every shard gets its header; later one without a header has lost its state.
+    """
 
     def __init__(self, packing: Packing, reports: Reports, delay: int, mode: str) -> None:
         self._packing = packing
@@ -126,6 +147,11 @@ class _ShardProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._blocks = StateMap(handle.getMapState("blocks", "name string", "piece string"))
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Write the header of a new shard."""
+        del key, initialState, timerValues
+        self._shard(begun=False).begin()
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
         """Take a micro-batch, in the order of arrival."""
@@ -156,6 +182,12 @@ class _ShardProcessor(StatefulProcessor):
 
     def _take(self, packed: list[bytes], times: Any) -> Iterator[pd.DataFrame]:
         reached = times.getCurrentWatermarkInMs()
+        watermark = 1000 * reached - self._delay if reached > 0 else None
+        done = self._shard(begun=True).take(packed, watermark)
+        self._handle.registerTimer(reached + 1)
+        yield from self._reports.frames(done)
+
+    def _shard(self, *, begun: bool) -> Shard:
         context = TaskContext.get()
         assert context is not None
         facts = {
@@ -163,8 +195,4 @@ class _ShardProcessor(StatefulProcessor):
             "mode": self._mode,
             "columns": [(field.name, str(field.type)) for field in self._packing.empty.schema],
         }
-        shard = Shard(self._packing, self._blocks, facts, _copies)
-        watermark = 1000 * reached - self._delay if reached > 0 else None
-        done = shard.take(packed, watermark)
-        self._handle.registerTimer(reached + 1)
-        yield from self._reports.frames(done)
+        return Shard(self._packing, self._blocks, facts, _copies, begun=begun)

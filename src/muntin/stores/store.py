@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
+from muntin.aggregates import SnapshotError
+
 Result = TypeVar("Result")
 
 Key = tuple[int, int]
@@ -27,6 +29,10 @@ class StoreError(RuntimeError):
 
     The window is as it was before the call. Calls work again once the store does.
     """
+
+
+class OtherWindowError(StoreError, SnapshotError):
+    """A window in a store was left under another aggregate or policy; the message says what differs."""
 
 
 class WindowTakenError(StoreError):

@@ -14,27 +14,34 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Self, cast
 
-from muntin.aggregates import Aggregate, seal
+from muntin.aggregates import Aggregate, SnapshotError, seal
 from muntin.aggregates.encoding import DAMAGE
+from muntin.aggregates.identity import Identity, identity_of, refuse_other
 from muntin.aggregators import Amta
 from muntin.aggregators.aggregator import Partial
 from muntin.aggregators.levels import Level
 from muntin.stores.blocks import Blocks
 from muntin.stores.levels import StoredLevel
-from muntin.stores.store import RECORD, Store, StoreError
+from muntin.stores.store import RECORD, OtherWindowError, Store, StoreError
 
-FORMAT = 1
+FORMAT = 2
 LONGEST_ID = 200
 
 
 def stored(
-    aggregate: Aggregate, store: Store, window_id: str, *, buffer: int = 512
+    aggregate: Aggregate,
+    store: Store,
+    window_id: str,
+    *,
+    buffer: int = 512,
+    trust_functions: bool = False,
 ) -> "StoredAmta":
     """Open the window of this id in a store, as it was last committed, or a new one.
 
     A crash loses what came after the last commit: at most `buffer` insertions. A window is written by
     one process at a time: WindowTakenError if another has it open. One that is no longer needed leaves
-    the store when all of it is evicted, but for a record of some bytes.
+    the store when all of it is evicted, but for a record of some bytes. A window of another aggregate is
+    refused; with `trust_functions` your own functions are not compared.
     Runtime: O(log n).
 
     >>> from muntin import Max, MemoryStore
@@ -55,7 +62,7 @@ def stored(
     window = StoredAmta(aggregate, store, window_id, buffer)
     store.claim(window_id)
     try:
-        window._open()
+        window._open(trust_functions)
     except BaseException:
         store.release(window_id)
         raise
@@ -71,12 +78,13 @@ class StoredAmta(Amta):
 
     __slots__ = (
         "_blocks", "_buffer", "_cleaning", "_closed", "_committed", "_evictions_left",
-        "_insertions_left", "_spans",
+        "_insertions_left", "_known", "_spans",
     )  # fmt: skip
 
     def __init__(self, aggregate: Aggregate, store: Store, window_id: str, buffer: int) -> None:
         self._blocks = Blocks(store, window_id, aggregate, 1 << buffer.bit_length() - 1)
         super().__init__(aggregate, self._new_stored_level)
+        self._known: Identity = identity_of(aggregate)
         self._buffer = buffer
         self._closed = False
         self._insertions_left = self._evictions_left = 0
@@ -178,12 +186,14 @@ class StoredAmta(Amta):
     def snapshot(self) -> bytes:
         """Return the whole window, read from the store, as the snapshot of an Amta."""
         aggregate = self.aggregate
-        return seal([Amta.__name__, aggregate.name, self._save(aggregate.to_plain)])
+        return seal([Amta.__name__, self._known, self._save(aggregate.to_plain)])
 
     @classmethod
-    def restore(cls, snapshot: bytes, aggregate: Aggregate) -> Self:
+    def restore(
+        cls, snapshot: bytes, aggregate: Aggregate, *, trust_functions: bool = False
+    ) -> Self:
         """Refuse: a stored window is opened, and its snapshot is that of an Amta in memory."""
-        del snapshot, aggregate
+        del snapshot, aggregate, trust_functions
         raise TypeError("open a stored window with stored(); its snapshot is read by Amta.restore")
 
     @property
@@ -229,7 +239,7 @@ class StoredAmta(Amta):
         encode = self._blocks.to_plain
         return {
             "format": FORMAT,
-            "aggregate": self.aggregate.name,
+            "aggregate": self._known,
             "block": self._blocks.largest,
             "levels": [level.outline(encode) for level in self._stored_levels],
             "stack": encode(self._stack),
@@ -237,28 +247,27 @@ class StoredAmta(Amta):
             "spans": [[l, first, end] for l, (first, end) in spans.items()],
         }
 
-    def _open(self) -> None:
+    def _open(self, trust_functions: bool) -> None:
         blocks = self._blocks
         [message] = blocks.store.get(blocks.window, [RECORD])
         if message is None:
             return
         try:
-            self._load_record(blocks.unsealed(RECORD, message))
+            self._load_record(blocks.unsealed(RECORD, message), trust_functions)
             self._check_structure()
+        except OtherWindowError:
+            raise
         except DAMAGE as error:
             raise blocks.error(f"its record cannot be read: {error}") from error
         self._committed = self.evicted, self.inserted
         self._clean()
         self._read_heads(self.evicted)
 
-    def _load_record(self, record: dict[str, Any]) -> None:
+    def _load_record(self, record: dict[str, Any], trust_functions: bool) -> None:
         blocks, decode = self._blocks, self._blocks.from_plain
         if record["format"] != FORMAT:
             raise ValueError(f"format {record['format']} cannot be read here, only {FORMAT}")
-        if record["aggregate"] != self.aggregate.name:
-            raise ValueError(
-                f"it is of aggregate {record['aggregate']!r}, not {self.aggregate.name!r}"
-            )
+        self._refuse_other(record["aggregate"], trust_functions)
         blocks.largest = record["block"]
         self._levels = [
             StoredLevel.load_outline(blocks, number, outline, decode)
@@ -267,6 +276,18 @@ class StoredAmta(Amta):
         self._stack = decode(record["stack"])
         self._r0, self._r1 = decode(record["result"])
         self._spans = {l: (first, end) for l, first, end in record["spans"]}
+
+    def _refuse_other(self, known: Identity, trust_functions: bool) -> None:
+        """Raise OtherWindowError if the window was left under another aggregate or policy."""
+        try:
+            if known["name"] != self.aggregate.name:
+                name = known["name"]
+                raise SnapshotError(f"it is of aggregate {name!r}, not {self.aggregate.name!r}")
+            trust: dict[str, Any] = {"trust_functions": trust_functions}
+            refuse_other(self._known, known, "aggregate or policy", **trust, place="window")
+        except SnapshotError as error:
+            message = self._blocks.store.tell(self._blocks.window, str(error))
+            raise OtherWindowError(message) from error
 
     def _read_heads(self, oldest: int) -> None:
         """Read at once the blocks in which each level's head is when this is the oldest leaf."""

@@ -105,10 +105,12 @@ class Policy(Ticking):
 class Punctuation(ContextAwareWindow):
     """A row for which the predicate holds opens a window and closes the one before.
 
-    The predicate is the name of a boolean column, or a function of a row as a dict.
+    The predicate is the name of a boolean column, or a function of a row as a dict. A saved state knows
+    a function by its digest, or by the `version` that you give in place of it.
     """
 
     predicate: str | Callable[[dict[str, Any]], Any]
+    version: int | str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.predicate, str) and not callable(self.predicate):

@@ -31,7 +31,8 @@ class ContextFreeWindow(Window):
 
     Write `next_edge` and `closed` for windows of your own. Edges are whole numbers, as times are inside
     (microseconds, or the time column's own integers). Windows are half-open, [start, end), and advance:
-    the later of two windows neither starts nor ends before the other.
+    the later of two windows neither starts nor ends before the other. A saved state knows your methods
+    by their digests, or by an attribute `version` that you change when what they compute changes.
 
     >>> class Powers(ContextFreeWindow):
     ...     '''[1, 2), [2, 4), [4, 8) and so on.'''
@@ -67,7 +68,8 @@ class ContextAwareWindow(Window):
     is begun anew with each window, and told of every row in (time, arrival) order until the next opens.
     A window starts at the time of the row that opens it and ends where the next one starts; rows of
     equal time are never parted: if one of them opens a window, all are in it. The first window starts at
-    the first row. A late row is told in its place, and what follows is told again.
+    the first row. A late row is told in its place, and what follows is told again. A saved state knows
+    your methods by their digests, or by an attribute `version`.
 
     >>> class UntilSum(ContextAwareWindow):
     ...     '''A window takes rows until their sum has reached a limit.'''
