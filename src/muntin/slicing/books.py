@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.slicing.loops import ALWAYS
+from muntin.slicing.loops import ALWAYS, NEVER
 
 
 @dataclass
@@ -20,6 +20,10 @@ class Book:
     context: Any = None
     told: int = ALWAYS
     settled: bool = False
+
+    def without_context(self) -> "Book":
+        """Return a copy whose context has to be told its rows again."""
+        return Book(list(self.edges), dict(self.reported), None, NEVER, self.settled)
 
     def forget(self, final: int) -> None:
         """Forget windows that end by a time up to which nothing changes any more."""

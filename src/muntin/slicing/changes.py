@@ -6,12 +6,12 @@ window the last, and while late rows may still change it, all of it. A late row 
 results where a change is new, and retractions where there is none any more.
 """
 
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.lane import (
     EMPTY,
@@ -62,14 +62,6 @@ class Changes:
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
 
-    def copied(self) -> "Changes":
-        """Return the same, which goes its own way from now on."""
-        other = copy(self)
-        other._known = self._known.copy()
-        other._last = [tuple(array.copy() for array in held) for held in self._last]
-        other._log = {slot: list(held) for slot, held in self._log.items()}
-        return other
-
     def select(self, windows: list[int]) -> None:
         """Go on with some of the windows, which are numbered anew."""
         keys = len(self._known) // max(self._windows, 1)
@@ -109,12 +101,13 @@ class Changes:
         self._outputs[i] = kernels
         self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
 
-    def apply(self, report: Report, final: Array) -> Report:
+    def apply(self, report: Report, final: Array, journal: Journal) -> Report:
         """Leave out what has not changed; windows that end by `final` (of all, or each key) stay."""
         lines = report.windows
         if len(lines) == 0:
             return report
         slots = lines[:, KEY] * self._windows + lines[:, WINDOW]
+        self._note(np.unique(slots), journal)
         again = lines[:, KIND] == UPDATE
         for slot in dict.fromkeys(slots[again].tolist()):
             first = int(lines[again & (slots == slot), END][0])
@@ -131,6 +124,12 @@ class Changes:
             changed &= lines[:, KIND] != UNCHANGED
         results = [tuple(array[changed[valued]] for array in outs) for outs in report.results]
         return Report(np.concatenate([gone, lines[changed]]), results)
+
+    def _note(self, slots: Array, journal: Journal) -> None:
+        """Note what was last reported of some keys and windows."""
+        journal.items(slots, self._known, *(array for held in self._last for array in held))
+        if self._remembers:
+            journal.entries(self._log, slots.tolist(), list)
 
     def _differ(self, slots: Array, valued: Array, values: list[list[Array]]) -> Array:
         """Return which windows differ from the one before, and keep the last of each key and window."""
