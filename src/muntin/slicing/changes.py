@@ -48,7 +48,7 @@ class Changes:
         self._windows = windows
         self._outputs = [column.kernels for column in partials]
         self._known = np.zeros(0, np.bool_)
-        self._last = [kernels.outputs(0) for kernels in self._outputs]
+        self._last = [_nothing(kernels, 0) for kernels in self._outputs]
         self._remembers = remembers
         self._log: dict[int, list[Entry]] = {}
 
@@ -58,7 +58,7 @@ class Changes:
         if more > 0:
             self._known = np.append(self._known, np.zeros(more, np.bool_))
             self._last = [
-                tuple(np.append(h, n) for h, n in zip(held, kernels.outputs(more), strict=True))
+                tuple(np.append(h, n) for h, n in zip(held, _nothing(kernels, more), strict=True))
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
 
@@ -99,7 +99,7 @@ class Changes:
                 for e in entries
             ]
         self._outputs[i] = kernels
-        self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
+        self._last[i] = _nothing(kernels, len(self._known))
 
     def apply(self, report: Report, final: Array, journal: Journal) -> Report:
         """Leave out what has not changed; windows that end by `final` (of all, or each key) stay."""
@@ -213,6 +213,11 @@ class Changes:
             for held, lists in zip(self._last, plain["last"], strict=True)
         ]
         self._log = {slot: [Entry(*entry) for entry in held] for slot, held in plain["log"]}
+
+
+def _nothing(kernels: SliceKernels, count: int) -> tuple[Array, ...]:
+    """Return results that mean nothing, and are the same in every process."""
+    return tuple(np.zeros(count, dtype) for dtype in kernels.results)
 
 
 def _picked(array: Array, places: Array) -> Array:

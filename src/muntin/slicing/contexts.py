@@ -316,7 +316,7 @@ class ContextLane:
         ]
         return {
             "kept": self.kept.plain(self.keys),
-            "time": self._time[: max(self.keys, 1)],
+            "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
             "books": books,

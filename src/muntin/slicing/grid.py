@@ -73,6 +73,7 @@ class GridLane(Lane):
         self._changed = Changes(len(self._periods), partials, remembers) if changes else None
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
+        self._shared = set() if per_key else {"_after"}
         self._dirty = np.zeros(0, np.int64)
         self._first, self._last = np.zeros((2, 0), np.int64)
         self._oldest = NEVER

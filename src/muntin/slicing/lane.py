@@ -90,6 +90,7 @@ class Lane:
         for column in partials:
             self.slices.beside(column)
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
+        self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
         self._out = lines(1024)
         self._stale: list[Array] = []
 
@@ -228,8 +229,13 @@ class Lane:
         return {
             "slices": self.slices.plain(self.keys, lambda at: [c.plain(at) for c in self.partials]),
             "kept": None if self.kept is None else self.kept.plain(self.keys),
-            **{name: getattr(self, name)[: max(self.keys, 1)] for name in self.PER_KEY},
+            **{name: self._numbers(name) for name in self.PER_KEY},
         }
+
+    def _numbers(self, name: str) -> Array:
+        """Return the numbers of the keys there are, or that of all."""
+        held: Array = getattr(self, name)
+        return held if name in self._shared else held[: self.keys]
 
     def load(self, plain: dict[str, Any]) -> None:
         """Take a state that was saved into an empty lane."""

@@ -50,6 +50,7 @@ class MeasuredLane(GridLane):
         self._allowed = lateness
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
+        self._shared = set() if ordered else {"_time"}
 
     @property
     def shares(self) -> bool:

@@ -50,6 +50,7 @@ class SessionLane(Lane):
         self.lateness = lateness
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
+        self._shared = set() if per_key else {"_after"}
         self._gone: list[Array] = []
         self.begins = ALWAYS
 
