@@ -1,18 +1,20 @@
 """Calls that are stopped at a point chosen by a seed, and compared with an unbroken twin.
 
-A `Script` is a query and what is done to its operator, both made of a seed. `Faults` are the ways to stop
-a call: at a line of muntin's own, at an allocation, in a function of the query. A call that was stopped
-has either left the operator as it was, to the byte, and is made again; or the operator refuses further
-calls, and its last snapshot is restored. From then on it must do what the twin does.
+A `Script` is a query and what is done to its operator, both made of a seed. A call is stopped at a line
+of muntin's own, at an allocation, or in a function of the query. Then it has either left the operator as
+it was, to the byte, and is made again; or the operator refuses further calls, and its last snapshot is
+restored. From then on it must do what the twin does.
 """
 
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import muntin as mt
@@ -27,7 +29,7 @@ ALLOCATING = {
 }  # fmt: skip
 
 
-class Stop(Exception):
+class SignalledError(Exception):
     """What a signal handler raises, which is an ordinary exception."""
 
 
@@ -66,7 +68,7 @@ class Counter:
 class Lines(Counter):
     """Every line of muntin's own files that is about to run."""
 
-    errors = (KeyboardInterrupt, Stop, SystemExit)
+    errors = (KeyboardInterrupt, SignalledError, SystemExit)
 
     @contextmanager
     def watching(
@@ -166,7 +168,7 @@ class Shifts(mt.ContextFreeWindow):
         return day * 24 + (10 if hour < 10 else 24)
 
     def closed(self, after: int, upto: int) -> list[tuple[int, int]]:
-        day, hour = divmod(upto, 24)
+        hour = upto % 24
         return [(upto - 10, upto) if hour else (upto - 14, upto)] if upto > after else []
 
     def describe(self) -> str:
@@ -276,13 +278,13 @@ class Script:
         return self.query.operator(self.plan)
 
     def _calls(self) -> Iterator[tuple[str, Any]]:
-        rng, latest, km, added = self.rng, 0, {}, False
+        rng, latest, added = self.rng, 0, False
         if rng.random() < 0.3:
-            yield "expect", [self._batch(0, km, 3)]
+            yield "expect", [self._batch(0, 3)]
         for step in range(8):
             count = rng.choice([1, 3, 12, 30])
             nulls = step == 0 and rng.random() < 0.3  # the type of a column shows later
-            yield "process", [self._batch(latest, km, count, nulls=nulls)]
+            yield "process", [self._batch(latest, count, nulls=nulls)]
             latest += rng.choice([4, 8, 30])
             if rng.random() < 0.6:
                 yield "advance", [latest - rng.choice([0, 5, 12])]
@@ -299,11 +301,9 @@ class Script:
         if rng.random() < 0.5:
             yield "complete", []
         else:
-            yield "finish", [self._batch(latest, km, 9)]
+            yield "finish", [self._batch(latest, 9)]
 
-    def _batch(
-        self, first: int, km: dict[Any, int], count: int, *, nulls: bool = False
-    ) -> pa.Table:
+    def _batch(self, first: int, count: int, *, nulls: bool = False) -> pa.Table:
         rng = self.rng
         times = [first + rng.randint(-6 if not self.ordered else 0, 7) for _ in range(count)]
         if self.ordered:
@@ -353,7 +353,7 @@ class Run:
             self.states.append(twin.snapshot())
             self.queries.append(twin.query)
 
-    def stop(self, call: int, at: int, error: Callable[[], BaseException]) -> None:
+    def stop(self, call: int, at: int, error: type[BaseException]) -> None:
         """Run the script, one call of it stopped at one event; compare everything with the twin."""
         operator, refused = self.script.operator(), self.seen["refused"]
         for i, (name, arguments) in enumerate(self.script.calls):
@@ -367,32 +367,54 @@ class Run:
                 assert operator.snapshot() == self.states[i + 1], (self.script.query, i, name)
 
     def _stopped(
-        self, operator: Operator, i: int, at: int, error: Callable[[], BaseException]
+        self, operator: Operator, i: int, at: int, error: type[BaseException]
     ) -> tuple[Operator, Any]:
         name, arguments = self.script.calls[i]
         before = operator.counters
-        try:
-            with self.fault.watching(at, error):
-                result = getattr(operator, name)(*arguments)
-        except (KeyboardInterrupt, SystemExit, Exception) as raised:
-            assert isinstance(raised, error) or isinstance(raised, RuntimeError), raised
-        else:
+        done, result = stopped(self.fault, at, error, getattr(operator, name), *arguments)
+        if done:
             self.seen["done"] += 1
             return operator, result
-        try:
-            state = operator.snapshot()
-        except RuntimeError as refusal:
-            assert "restore a snapshot" in str(refusal)
+        state = snapshot_of(operator)
+        if state is None:
             self.seen["refused"] += 1
             operator = Operator.restore(self.queries[i], self.states[i])
         else:
             self.seen["undone"] += 1
             assert state == self.states[i], (self.script.query, i, name)
             now = operator.counters
-            assert (now.rows, now.keys, now.slices, now.rows_kept, now.windows_reported) == (
-                before.rows, before.keys, before.slices, before.rows_kept, before.windows_reported
-            )  # fmt: skip
+            for of in (
+                "rows",
+                "late",
+                "dropped",
+                "keys",
+                "slices",
+                "rows_kept",
+                "windows_reported",
+            ):
+                assert getattr(now, of) == getattr(before, of)
         return operator, getattr(operator, name)(*arguments)
+
+
+def stopped(
+    fault: Counter, at: int, error: type[BaseException], call: Callable[..., Any], *arguments: Any
+) -> tuple[bool, Any]:
+    """Return whether a call went through, although it was to be stopped, and what it gave."""
+    try:
+        with fault.watching(at, error):
+            return True, call(*arguments)
+    except error:
+        return False, None
+
+
+def snapshot_of(thing: Any) -> bytes | None:
+    """Return a snapshot, or None of what refuses every further call."""
+    try:
+        return bytes(thing.snapshot())
+    except RuntimeError as refusal:
+        if "restore a snapshot" not in str(refusal):
+            raise
+        return None
 
 
 FAULTS = {"lines": Lines, "allocations": Allocations, "functions": Functions}
@@ -409,3 +431,55 @@ def interrupt(seed: int, kind: str, what: str, count: int) -> dict[str, int]:
         call = rng.choice(open_calls)
         run.stop(call, rng.randint(1, run.events[call]), rng.choice(fault.errors))
     return run.seen
+
+
+def interrupt_rolling(seed: int, what: str, count: int) -> dict[str, int]:
+    """Stop pushes to a rolling window at points chosen by a seed; return how it went with them."""
+    rng, functions = random.Random(f"{seed} {what}"), Functions()
+    fault = functions if what == "functions" else FAULTS[what]()
+    own_one = own(functions, commutative=False)
+    made = [mt.Sum(), mt.Max(), mt.Collect(), replace(own_one, columns=())]
+    size, timed, aggregate = rng.choice([2, 5, 40]), rng.random() < 0.5, rng.choice(made)
+    options = {"min_periods": 1, "algorithm": rng.choice(["DabaLite", "TwoStacksLite"])}
+    length = f"{size} us" if timed else size
+    pushes, now = [], 0
+    for _ in range(10):
+        values = np.array([rng.randint(0, 99) for _ in range(rng.choice([1, 3, 20]))])
+        times = now + np.cumsum([rng.choice([0, 1, 30]) for _ in values])
+        now = int(times[-1])
+        pushes.append((values, times) if timed else (values,))
+    twin, events, answers = mt.Rolling(length, aggregate, **options), [], []
+    states = [twin.snapshot()]
+    for push in pushes:
+        with fault.watching():
+            answers.append(twin.push(*push).tolist())
+        events.append(fault.count)
+        states.append(twin.snapshot())
+    seen = {"undone": 0, "refused": 0, "done": 0}
+    for _ in range(count if any(events) else 0):
+        chosen = rng.choice([i for i, n in enumerate(events) if n])
+        window = mt.Rolling(length, aggregate, **options)
+        for i, push in enumerate(pushes):
+            done, result = False, None
+            if i == chosen:
+                at, error = rng.randint(1, events[i]), rng.choice(fault.errors)
+                done, result = stopped(fault, at, error, window.push, *push)
+                state = snapshot_of(window)
+                seen["done" if done else "refused" if state is None else "undone"] += 1
+                if state is None:
+                    window = mt.Rolling.restore(states[i], length, aggregate, **options)
+                assert done or state in (None, states[i])
+            if not done:
+                result = window.push(*push)
+            assert result.tolist() == answers[i]
+            assert window.snapshot() == states[i + 1], (
+                seed,
+                what,
+                i,
+                chosen,
+                seen,
+                aggregate,
+                options,
+                timed,
+            )
+    return seen

@@ -7,11 +7,10 @@ when memory ended. An object whose journal could not be undone to its end refuse
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import numpy as np
 
 IN_USE = (
     "{0} belongs to one thread at a time, and another call of it has not returned: take one per thread, "
@@ -46,7 +45,7 @@ class Journal:
             held = {name: _copied(value) for name, value in vars(thing).items()}
             self._steps.append((_put_fields, (thing, held)))
 
-    def items(self, places: Any, *arrays: Array) -> None:
+    def items(self, places: Any, *arrays: "np.ndarray[Any, Any]") -> None:
         """Note what is at some places of arrays."""
         for array in arrays:
             held = array[places]
@@ -155,7 +154,7 @@ def _refuse() -> None:
 
 def _copied(value: Any) -> Any:
     """Return arrays and containers as copies, and what else is in them as it is."""
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "__array__"):
         return value.copy()
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
