@@ -13,6 +13,7 @@ STOPPED = 6
 
 
 def main() -> None:
+    """Stop as many scripts as are asked for, and print what became of the calls."""
     parser = argparse.ArgumentParser(prog="python -m scripts.interrupt", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=10, help="how many seeds")

@@ -254,11 +254,12 @@ KINDS = (
 class Script:
     """A query and the calls of its operator, made of a seed."""
 
-    def __init__(self, seed: int, kind: str) -> None:
+    def __init__(self, seed: int, kind: str, *, own_functions: bool = False) -> None:
         self.rng = rng = random.Random(f"{seed} {kind}")
         self.functions = Functions()
         of_own = {"own": own(self.functions, rng.random() < 0.5)}
-        few = rng.choice([NUMBERS, NUMBERS | OBJECTS, NUMBERS | ORDERED, of_own, NUMBERS | of_own])
+        built_in = [] if own_functions else [NUMBERS, NUMBERS | OBJECTS, NUMBERS | ORDERED]
+        few = rng.choice([*built_in, of_own, NUMBERS | of_own])
         self.ordered = rng.random() < 0.4
         self.query = mt.Query(
             time="t",
@@ -422,7 +423,7 @@ FAULTS = {"lines": Lines, "allocations": Allocations, "functions": Functions}
 
 def interrupt(seed: int, kind: str, what: str, count: int) -> dict[str, int]:
     """Stop `count` calls of a script at points chosen by a seed; return how it went with them."""
-    script = Script(seed, kind)
+    script = Script(seed, kind, own_functions=what == "functions")
     fault = script.functions if what == "functions" else FAULTS[what]()
     run = Run(script, fault)
     rng = random.Random(f"{seed} {kind} {what}")

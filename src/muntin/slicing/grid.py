@@ -386,6 +386,8 @@ class GridLane(Lane):
         if self._listed:
             journal.items(slice(None), self.due)
         keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
+        if len(keys) == 0:
+            return
         slices = self.slices
         journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
         late = keys[self._dirty[keys] < NEVER]

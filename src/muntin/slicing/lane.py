@@ -297,6 +297,8 @@ def beginnings(values: Array, also: Any = False) -> Array:
 
 def earliest(keys: Array, values: Array, space: int) -> tuple[Array, Array]:
     """Return the keys, each once and below `space`, and the least value of each."""
+    if len(keys) == 1:
+        return keys.copy(), values.copy()
     if 8 * len(keys) < space:
         found, at = np.unique(keys, return_inverse=True)
         least = np.full(len(found), NEVER)
