@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from muntin.feeds import Feed
+from muntin.journal import Journal
 from muntin.plan import (
     BUCKET,
     COLUMN,
@@ -38,8 +39,14 @@ def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
 
 
 def add_window(
-    plan: Plan, lanes: list[AnyLane], name: str, feeds: list[Feed], watermark: int, latest: int
-) -> None:
+    plan: Plan,
+    lanes: list[AnyLane],
+    name: str,
+    feeds: list[Feed],
+    watermark: int,
+    latest: int,
+    journal: Journal,
+) -> list[AnyLane]:
     """Let a window share the slices of a lane, or have a lane of its own that begins now.
 
     What a lane of its own reports is whole: for sessions what begins so late that no row before belongs
@@ -49,8 +56,9 @@ def add_window(
     kind, _ = lane_of(plan.query, plan.kind, name, window)
     for lane in lanes:
         if kind == TIME and lane.kind == TIME and isinstance(lane, GridLane) and lane.shares:
+            journal.whole(lane)
             lane.redefine({**lane.windows, name: window}, latest)
-            return
+            return lanes
     made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds)
     if isinstance(made, SessionLane):
         made.begins = ALWAYS if latest == ALWAYS else latest + made.gap + 1
@@ -69,19 +77,21 @@ def add_window(
     elif latest > ALWAYS:
         made.begin(latest)
     if watermark > ALWAYS and not plan.query.ordered:
-        made.advance(np.array([watermark]))
-    lanes.append(made)
+        made.advance(np.array([watermark]), journal)
+    return [*lanes, made]
 
 
-def remove_window(lanes: list[AnyLane], name: str, latest: int) -> None:
+def remove_window(lanes: list[AnyLane], name: str, latest: int, journal: Journal) -> list[AnyLane]:
     """Let a window share the slices of its lane no longer; a lane without windows goes."""
     lane = next(lane for lane in lanes if name in lane.windows)
     if len(lane.windows) == 1:
-        lanes.remove(lane)
-    elif isinstance(lane, ContextLane):
+        return [other for other in lanes if other is not lane]
+    journal.whole(*lane.parts())
+    if isinstance(lane, ContextLane):
         lane.remove(name)
     elif isinstance(lane, GridLane):
         lane.redefine({n: w for n, w in lane.windows.items() if n != name}, latest)
+    return lanes
 
 
 def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:

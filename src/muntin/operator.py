@@ -1,6 +1,5 @@
 """The embedded operator: batches of rows in, results out."""
 
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,12 +12,12 @@ from muntin.aggregates.identity import Identity, refuse_other
 from muntin.feeds import Feed, check_results, fit_columns, owned
 from muntin.frames.batches import Batch
 from muntin.frames.types import ColumnType
+from muntin.journal import Calls, Journal
 from muntin.lanes import AnyLane, add_window, build_lane, remove_window
 from muntin.needs import Needs, last_end
 from muntin.plan import Plan, plan_lane
 from muntin.query import Query, identity
 from muntin.slicing.cells import KEY_OF, LAST, ROWS, Cells
-from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import GridLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
@@ -79,6 +78,7 @@ class Operator:
         self._nothing: pa.Table | None = None
         self._look_again = MANY_KEYS
         self._results: dict[str, pa.DataType] = {}
+        self._calls = Calls("an operator")
 
     # Rows come in
 
@@ -87,42 +87,43 @@ class Operator:
 
         All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
         """
+        with self._calls as journal:
+            self._note(journal)
+            return self._process(data, journal)
+
+    def _note(self, journal: Journal) -> None:
+        """Note all that is not noted by those who change it."""
+        journal.call(self._grow)
+        journal.fields(self, self._counters, *self._lanes)
+        self._keys.note(journal)
+
+    def _process(self, data: Any, journal: Journal) -> pa.Table:
         batch = self._needs.read(data, self._time_type)
         batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
+        self._counters.bad_times += batch.bad_times
+        self._counters.bad_rows += batch.bad_rows
         if batch.rows == 0:
-            self._counters.bad_times += batch.bad_times
-            self._counters.bad_rows += batch.bad_rows
             return self._table([])
         feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
         extra = self._needs.extra(batch)
-        with ExitStack() as undone:
-            if not self._feeds:
-                undone.callback(self._begin_anew)
-            keys = self._keys.number(batch.keys, batch.rows)
-            self._adopt(feeds)
-            rows = Rows(keys, owned(batch.times), inputs, extra)
-            if self.query.ordered:
-                self._check_order(rows)
-            admitted = [lane.admit(rows) for lane in self._lanes]
-            for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
-                if prepared is not None:
-                    if self._interprets:
-                        undone.callback(lane.undo(np.unique(keys)))
-                    lane.commit(prepared)
-            undone.pop_all()  # nothing has raised
-        self._count(rows, batch, [counts for counts, _ in admitted])
+        keys = self._keys.number(batch.keys, batch.rows)
+        self._adopt(feeds, journal)
+        rows = Rows(keys, owned(batch.times), inputs, extra)
+        if self.query.ordered:
+            self._check_order(rows)
+        admitted = [lane.admit(rows, journal) for lane in self._lanes]
+        for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
+            if prepared is not None:
+                lane.commit(prepared, journal)
+        self._count(rows, [counts for counts, _ in admitted])
         self._latest = max(self._latest, int(batch.times.max()))
         self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
         if not self.query.ordered:
             return self._empty()
+        journal.items(keys, self._last)
         np.maximum.at(self._last, keys, batch.times)
-        return self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
-
-    @property
-    def _interprets(self) -> bool:
-        """Whether a combine is a user's own, or on objects, and may raise."""
-        return any(feed.kernels.columns is None for feed in self._feeds)
+        return self._report([self._upto(lane) for lane in self._lanes], journal)
 
     def _fed(self, batch: Batch) -> list[Feed]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -134,40 +135,36 @@ class Operator:
             types |= {name: kind for name, kind in held if kind.is_known}
         return [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
 
-    def _retype(self, feeds: list[Feed]) -> None:
+    def _retype(self, feeds: list[Feed], journal: Journal) -> None:
         for i, (old, new) in enumerate(zip(self._feeds, feeds, strict=True)):
             if old.kernels.columns != new.kernels.columns:
                 for lane in self._lanes:
+                    journal.whole(*lane.parts())
                     lane.retype(i, new.kernels)
         self._feeds, self._nothing = feeds, None
 
-    def _begin_anew(self) -> None:
-        """Forget a first batch that was refused."""
-        self._keys, self._feeds, self._lanes = KeyTable(self.query.keys), [], []
-
-    def _adopt(self, feeds: list[Feed]) -> None:
+    def _adopt(self, feeds: list[Feed], journal: Journal) -> None:
         """Make the lanes for a first batch, or let them work on types that are known only now."""
         if not self._feeds:
-            self._begin(feeds)
+            self._begin(feeds, journal)
         if feeds is not self._feeds:
-            self._retype(feeds)
+            self._retype(feeds, journal)
         self._grow()
 
-    def _begin(self, feeds: list[Feed]) -> None:
+    def _begin(self, feeds: list[Feed], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
         self._feeds = feeds
         self._lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
         if self.watermark is not None and not self.query.ordered:
             for lane in self._lanes:
-                lane.advance(np.array([self.watermark]))
+                lane.advance(np.array([self.watermark]), journal)
 
     def _grow(self) -> None:
         """Make space for new keys."""
         keys = len(self._keys)
         start = ALWAYS if self.watermark is None else self.watermark
         for lane in self._lanes:
-            if keys > lane.keys:
-                lane.grow_keys(keys, start)
+            lane.grow_keys(keys, start)
         size = max((_space(lane) for lane in self._lanes), default=0)
         self._last = longer(self._last, size, ALWAYS)
 
@@ -184,11 +181,9 @@ class Operator:
             "sort the rows, or leave ordered=True out"
         )
 
-    def _count(self, rows: Rows, batch: Batch, counted: list[Array | None]) -> None:
+    def _count(self, rows: Rows, counted: list[Array | None]) -> None:
         counters = self._counters
         counters.rows += len(rows)
-        counters.bad_times += batch.bad_times
-        counters.bad_rows += batch.bad_rows
         if self.watermark is not None:
             counters.late += int(np.count_nonzero(rows.times < self.watermark))
         if all(counts is not None for counts in counted):
@@ -204,16 +199,20 @@ class Operator:
 
     def expect(self, data: Any) -> None:
         """Settle the types of all columns by a batch, of which no row is taken, before rows come."""
-        batch = self._needs.read(data, self._time_type)
-        if not self._feeds:
-            types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
-            self._adopt([Feed.of(name, a, types) for name, a in self.query.aggregates.items()])
-            self._keys.number([key[:0] for key in batch.keys], 0)
-            self._time_type = batch.time_type
+        with self._calls as journal:
+            self._note(journal)
+            batch = self._needs.read(data, self._time_type)
+            if not self._feeds:
+                types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
+                feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+                self._adopt(feeds, journal)
+                self._keys.number([key[:0] for key in batch.keys], 0)
+                self._time_type = batch.time_type
 
     def results(self) -> pa.Table:
         """Return a table of results with no rows, which tells their types as far as they are known."""
-        return self._table([])
+        with self._calls:
+            return self._table([])
 
     def fold(self, data: Any) -> tuple[Cells, Array]:
         """Fold rows into slices, which another operator of the same query can `merge`; keep nothing.
@@ -221,17 +220,20 @@ class Operator:
         Returns with them a hash of each of their keys. Asks for a query that `can_fold`, and for types
         that are known: see `expect`.
         """
-        batch = self._needs.read(data, self._time_type)
-        batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
-        keys = KeyTable(self.query.keys)
-        numbers = keys.number(batch.keys, batch.rows)
-        inputs = [feed.inputs(batch) for feed in self._feeds]
-        lane = self._folding_lane()
-        lane.grow_keys(len(keys))
-        rows = Rows(numbers, owned(batch.times), inputs)
-        cells = lane.cells(keys.columns(np.arange(len(keys))), rows)
-        cells = replace(cells, bad_times=batch.bad_times, bad_rows=batch.bad_rows)
-        return cells, keys.hashes()
+        with self._calls as journal:
+            self._note(journal)
+            batch = self._needs.read(data, self._time_type)
+            batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
+            keys = KeyTable(self.query.keys)
+            numbers = keys.number(batch.keys, batch.rows)
+            inputs = [feed.inputs(batch) for feed in self._feeds]
+            lane = self._folding_lane()
+            lane.grow_keys(len(keys))
+            rows = Rows(numbers, owned(batch.times), inputs)
+            cells = lane.cells(keys.columns(np.arange(len(keys))), rows, journal)
+            journal.undo()  # what was noted on the way
+            cells = replace(cells, bad_times=batch.bad_times, bad_rows=batch.bad_rows)
+            return cells, keys.hashes()
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -241,19 +243,17 @@ class Operator:
 
     def merge(self, pieces: list[Cells]) -> None:
         """Take slices that other operators of the same query have folded, in any order."""
-        lane = self._folding_lane()
-        numbers = [self._keys.number(cells.keys, cells.key_count) for cells in pieces]
-        self._grow()
-        cells = Cells.together(pieces, numbers)
-        keys = np.ascontiguousarray(cells.found[:, KEY_OF])
-        counts, prepared = lane.admit_cells(keys, cells)
-        if prepared is not None:
-            with ExitStack() as undone:
-                if self._interprets:
-                    undone.callback(lane.undo(np.unique(keys)))
-                lane.commit(prepared)
-                undone.pop_all()  # nothing has raised
-        self._count_cells(cells, counts)
+        with self._calls as journal:
+            self._note(journal)
+            lane = self._folding_lane()
+            numbers = [self._keys.number(cells.keys, cells.key_count) for cells in pieces]
+            self._grow()
+            cells = Cells.together(pieces, numbers)
+            keys = np.ascontiguousarray(cells.found[:, KEY_OF])
+            counts, prepared = lane.admit_cells(keys, cells)
+            if prepared is not None:
+                lane.commit(prepared, journal)
+            self._count_cells(cells, counts)
 
     def _count_cells(self, cells: Cells, counts: Array | None) -> None:
         counters, rows, last = self._counters, cells.found[:, ROWS], cells.found[:, LAST]
@@ -280,18 +280,22 @@ class Operator:
         Without an argument it goes to the latest time seen, less the query's `watermark`. One that is
         not ahead of the last is ignored.
         """
-        time = self._time_of(watermark)
-        if time is None or (self.watermark is not None and time <= self.watermark):
-            return self._table([])
-        with ExitStack() as undone:
-            undone.callback(setattr, self, "watermark", self.watermark)
-            if self._interprets or any(isinstance(lane, ContextLane) for lane in self._lanes):
-                for lane in self._lanes:
-                    undone.callback(lane.hold())
+        with self._calls as journal:
+            self._note(journal)
+            time = self._time_of(watermark)
+            if time is None or (self.watermark is not None and time <= self.watermark):
+                return self._table([])
             self.watermark = time
-            table = self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
-            undone.pop_all()  # nothing has raised
-        self._forget_idle()
+            table = self._report([self._upto(lane) for lane in self._lanes], journal)
+            self._forget_idle(journal)
+            return table
+
+    def _report(self, uptos: list[Array], journal: Journal) -> pa.Table:
+        """Let each lane report up to a watermark."""
+        pairs = zip(self._lanes, uptos, strict=True)
+        table = self._table([lane.advance(upto, journal) for lane, upto in pairs])
+        for lane in self._lanes:
+            lane.settle(journal)
         return table
 
     def _upto(self, lane: AnyLane, watermark: int | None = None) -> Array:
@@ -302,7 +306,7 @@ class Operator:
             np.maximum(self._last[: _space(lane)], time) if self.query.ordered else np.array([time])
         )
 
-    def _forget_idle(self) -> None:
+    def _forget_idle(self, journal: Journal) -> None:
         """Forget keys of which nothing is left, when they are most of those there are."""
         keys = len(self._keys)
         if keys < self._look_again:
@@ -313,6 +317,7 @@ class Operator:
         self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
         if 2 * np.count_nonzero(alive) > keys:
             return
+        journal.no_return()
         self._keys.keep(alive)
         for lane in self._lanes:
             lane.keep_keys(alive)
@@ -331,17 +336,24 @@ class Operator:
 
     def finish(self, data: Any) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
-        first = self.process(data)
-        last = self.complete()
-        return pa.concat_tables([first, last]) if first.num_rows else last
+        with self._calls as journal:
+            self._note(journal)
+            first = self._process(data, journal)
+            last = self._complete(journal)
+            return pa.concat_tables([first, last]) if first.num_rows else last
 
     def complete(self) -> pa.Table:
         """Return all windows that the rows have filled and that were not reported; no row may follow."""
+        with self._calls as journal:
+            self._note(journal)
+            return self._complete(journal)
+
+    def _complete(self, journal: Journal) -> pa.Table:
         if not self._lanes:
             return self._table([])
         ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
         pairs = zip(self._lanes, ends, strict=True)
-        table = self._table([lane.advance(self._upto(lane, end)) for lane, end in pairs])
+        table = self._report([self._upto(lane, end) for lane, end in pairs], journal)
         self.watermark = max(ends)
         return table
 
@@ -356,13 +368,16 @@ class Operator:
             raise ValueError(
                 f"there is a window {name!r} already: remove it, or choose another name"
             )
-        query = replace(self.query, windows={**self.query.windows, name: window})
-        if self._feeds:
-            watermark = ALWAYS if self.watermark is None else self.watermark
-            seen, plan = max(self._latest, watermark), query.plan(self.plan.kind)
-            add_window(plan, self._lanes, name, self._feeds, watermark, seen)
-            self._grow()
-        self._redefine(query)
+        with self._calls as journal:
+            self._note(journal)
+            query = replace(self.query, windows={**self.query.windows, name: window})
+            if self._feeds:
+                watermark = ALWAYS if self.watermark is None else self.watermark
+                seen, plan = max(self._latest, watermark), query.plan(self.plan.kind)
+                state = (self._feeds, watermark, seen, journal)
+                self._lanes = add_window(plan, self._lanes, name, *state)
+                self._grow()
+            self._redefine(query)
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
@@ -370,10 +385,12 @@ class Operator:
             raise KeyError(
                 f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
             )
-        left = {n: w for n, w in self.query.windows.items() if n != name}
-        self._redefine(replace(self.query, windows=left))
-        if self._feeds:
-            remove_window(self._lanes, name, self._latest)
+        with self._calls as journal:
+            self._note(journal)
+            left = {n: w for n, w in self.query.windows.items() if n != name}
+            self._redefine(replace(self.query, windows=left))
+            if self._feeds:
+                self._lanes = remove_window(self._lanes, name, self._latest, journal)
 
     def _redefine(self, query: Query) -> None:
         self.query = query
@@ -403,10 +420,15 @@ class Operator:
 
     def snapshot(self) -> bytes:
         """Return the operator's state: versioned bytes with a checksum, of which nothing is ever run."""
-        return seal(self.plain())
+        with self._calls:
+            return seal(self._plain())
 
     def plain(self, known: Identity | None = None) -> dict[str, Any]:
         """Return the operator's state as plain data; `known` is the query's identity, if it was made."""
+        with self._calls:
+            return self._plain(known)
+
+    def _plain(self, known: Identity | None = None) -> dict[str, Any]:
         types = {
             c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
         }
@@ -476,12 +498,13 @@ class Operator:
     @property
     def counters(self) -> Counters:
         """What was done so far, and what is held now."""
-        counters = self._counters
-        counters.slices = sum(len(lane.slices) for lane in self._lanes if isinstance(lane, Lane))
-        counters.rows_kept = sum(lane.rows_kept for lane in self._lanes)
-        counters.keys = len(self._keys)
-        counters.state_bytes = sum(lane.bytes for lane in self._lanes)
-        return replace(counters)
+        return replace(
+            self._counters,
+            slices=sum(len(lane.slices) for lane in self._lanes if isinstance(lane, Lane)),
+            rows_kept=sum(lane.rows_kept for lane in self._lanes),
+            keys=len(self._keys),
+            state_bytes=sum(lane.bytes for lane in self._lanes),
+        )
 
 
 def _moment(saved: Any) -> int | None:

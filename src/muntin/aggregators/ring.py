@@ -6,12 +6,32 @@ slots and combines nothing; slots that were evicted are cleared.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Partial
+from muntin.journal import Journal
 
 Slots = list[Any]
+
+
+def written(pointers: Sequence[int], inserts: int, evicts: int) -> list[range]:
+    """Return the positions that insertions and evictions of a Lite algorithm may write.
+
+    `pointers` are F, E, B of Two-Stacks Lite, or F, E, L, R, A, B of DABA Lite. A flip of the former
+    writes the whole front. DABA Lite takes a step of the reversal with each insertion and eviction: it
+    writes at L, which moves up, and below A, which moves down; a flip moves L to F and A to E.
+    """
+    steps = inserts + evicts
+    f, e, *others, b = pointers
+    if not others:
+        return [range(f, e + inserts if evicts > b - f else f + evicts), range(e, e + inserts)]
+    l, _, a = others
+    near = [range(l, l + steps), range(a - steps, a)]
+    if l + steps < b and f + evicts < b:  # neither a flip, nor a single element
+        return [*near, range(f, f + evicts), range(e, e + inserts)]
+    return [*near, range(f, f + evicts + steps), range(e - steps, e + inserts + steps)]
 
 
 class RingAggregator(Aggregator):
@@ -30,6 +50,20 @@ class RingAggregator(Aggregator):
 
     def __len__(self) -> int:
         return int(self._state[1] - self._state[0])
+
+    def note(self, journal: Journal, pointers: int, inserts: int, evicts: int) -> None:
+        """Note what some insertions and evictions of a Lite algorithm may overwrite.
+
+        Its state begins with that many pointers. Runtime: O(insertions + evictions).
+        """
+        positions = chain.from_iterable(written(self._state[:pointers], inserts, evicts))
+        held = {p & self._mask: self._slots[p & self._mask] for p in positions}
+        journal.call(self._put_back, self._slots, self._mask, self._state, held)
+
+    def _put_back(self, slots: Slots, mask: int, state: Any, held: dict[int, Partial]) -> None:
+        self._slots, self._mask, self._state = slots, mask, state
+        for i, partial in held.items():
+            slots[i] = partial
 
     def _grow(self) -> None:
         f, e = self._state[:2]

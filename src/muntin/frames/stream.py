@@ -4,8 +4,11 @@ The window lives between the arrays as an algorithm's own ring: compiled for num
 for everything else. Rows may be null in any array, so partials carry the number of their values.
 """
 
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +16,22 @@ import numpy as np
 from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, differences, identity_of
-from muntin.aggregators import ALGORITHMS, Aggregator
+from muntin.aggregators import ALGORITHMS
+from muntin.aggregators.ring import RingAggregator, written
 from muntin.frames.columns import Array, Column, kind_of, read
 from muntin.frames.request import scaled, whole_times
 from muntin.frames.results import Answer, Labels, write
 from muntin.frames.types import ColumnType, check_takes, fit
+from muntin.journal import Calls, Journal
 from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout
 from muntin.windows import is_duration, microseconds
 
 U = np.uint64
 POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
+ALL = slice(None)
+FEW_SLOTS = 1024
+"""A ring of so many is copied as a whole."""
 
 
 class Rolling:
@@ -60,27 +68,38 @@ class Rolling:
         self.aggregate = aggregate
         self._ring: _Ring | _Objects | None = None
         self._type: ColumnType | None = None
+        self._calls = Calls("a rolling window")
 
     def __len__(self) -> int:
         return 0 if self._ring is None else len(self._ring)
 
     def push(self, values: Any, on: Any = None) -> Any:
-        """Take an array of rows and return a result for each of them."""
-        column = self._typed(read(values, "values"))
-        times = self._times(on, len(column.values))
-        if self._ring is None:
-            self._ring = self._start(column)
-        column = replace(column, valid=None) if self.aggregate.counts_rows else column
-        arrays, counts = self._ring.push(column, times, self._reach or self._size)
-        if times is not None and len(times):
-            self._last = int(times[-1])
-        self._type = self._type or ColumnType.known(column)
+        """Take an array of rows and return a result for each of them; all are taken, or none."""
+        with self._calls as journal:
+            journal.fields(self)
+            column = self._typed(read(values, "values"))
+            times = self._times(on, len(column.values))
+            if self._ring is None:
+                self._ring = self._start(column)
+            self._type = self._type or ColumnType.known(column)
+            column = replace(column, valid=None) if self.aggregate.counts_rows else column
+            arrays, counts = self._ring.push(column, times, self._reach or self._size, journal)
+            if times is not None and len(times):
+                self._last = int(times[-1])
+            answer = self._answer(arrays, counts)
+            labels = Labels(kind_of(values), getattr(values, "index", None))
+            results = write(answer, self.aggregate, column, labels)
+            self._ring.settle(journal)
+            return results
+
+    def _answer(self, arrays: tuple[Array, ...], counts: Array) -> Answer:
+        """Return results without those of too few values, and those that do not fit."""
+        assert self._ring is not None
         kernel = self.aggregate.kernel
         answer = Answer(arrays, counts < max(self._least, 1 if kernel is None else kernel.least))
         if self._ring.overflows:
-            answer = answer.without_overflow(self.aggregate, "row {} of this array".format)
-        labels = Labels(kind_of(values), getattr(values, "index", None))
-        return write(answer, self.aggregate, column, labels)
+            return answer.without_overflow(self.aggregate, "row {} of this array".format)
+        return answer
 
     def _typed(self, column: Column) -> Column:
         """Return the column in the type that earlier arrays had, or say which row does not fit it."""
@@ -128,13 +147,14 @@ class Rolling:
                 return _Ring(self.aggregate, self._algorithm, column.values.dtype, form)
             except NotCompilableError:
                 pass
-        return _Objects(ALGORITHMS[self._algorithm](self.aggregate))
+        return _Objects(_ring_of(self._algorithm)(self.aggregate), POINTERS[self._algorithm])
 
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
-        ring = None if self._ring is None else self._ring.save()
-        kind = None if self._type is None else self._type.plain()
-        return seal([self._identity(), self._reach, self._last, kind, ring])
+        with self._calls:
+            ring = None if self._ring is None else self._ring.save()
+            kind = None if self._type is None else self._type.plain()
+            return seal([self._identity(), self._reach, self._last, kind, ring])
 
     def _identity(self) -> Identity:
         """Return what a snapshot must agree in with the window that it is restored to."""
@@ -183,6 +203,12 @@ class Rolling:
         return window
 
 
+def _ring_of(algorithm: str) -> type[RingAggregator]:
+    kind = ALGORITHMS[algorithm]
+    assert issubclass(kind, RingAggregator)
+    return kind
+
+
 class _Ring:
     """A compiled window: slots, stamps and state of the algorithm's step functions."""
 
@@ -194,7 +220,7 @@ class _Ring:
         self._form = form
         self._pointers = POINTERS[algorithm]
         self._dtype = dtype
-        self._slots, self._stamps = self._kernels.buffer(16), np.empty(16, np.int64)
+        self._slots, self._stamps = self._kernels.buffer(16), np.zeros(16, np.int64)
         nothing = (np.zeros(1, dtype), np.zeros(1, np.bool_))
         self._state = self._kernels.module.ring_start(nothing)
 
@@ -207,7 +233,7 @@ class _Ring:
         return self._kernels.overflows
 
     def push(
-        self, column: Column, times: Array | None, size: int
+        self, column: Column, times: Array | None, size: int, journal: Journal
     ) -> tuple[tuple[Array, ...], Array]:
         """Return the results of each row, and how many values are in its window."""
         values = np.array(column.values)  # kernels are compiled for arrays that may be written
@@ -215,6 +241,7 @@ class _Ring:
         valid = np.ones(rows, np.bool_) if column.valid is None else column.valid
         outs = self._kernels.outputs(rows)
         module, lo = self._kernels.module, 0
+        self._note(rows, times, size, journal)
         if times is None:
             self._grow(min(size, len(self) + rows))
             arguments = (
@@ -234,6 +261,35 @@ class _Ring:
                 self._grow(2 * len(self._stamps))
         return outs[1:], outs[0]
 
+    def _note(self, rows: int, times: Array | None, size: int, journal: Journal) -> None:
+        """Note what rows will overwrite; if the ring grows, it is not written any more.
+
+        Results that are floating-point numbers always fit: no error can follow, and where it would
+        take time, nothing is noted for an interrupt.
+        """
+        journal.fields(self)
+        arrays = self._slots if times is None else (*self._slots, self._stamps)
+        slots = len(self._stamps)
+        if slots <= FEW_SLOTS:
+            journal.call(_put_stretches, [(a, ALL, a.copy()) for a in arrays])
+            return
+        if self._dtype.kind == "f":
+            journal.no_return()
+            return
+        f, e, *_ = pointers = [int(p) for p in self._state[: self._pointers]]
+        evicts = e - f + rows - size
+        if times is not None and rows:
+            first = int(times[-1]) - size + 1
+            held = bisect_left(range(f, e), first, key=lambda p: self._stamps[p & (slots - 1)])
+            evicts = held + int(np.searchsorted(times, first))
+        stretches = [
+            s for p in written(pointers, rows, max(evicts, 0)) for s in _stretches(p, slots)
+        ]
+        journal.call(_put_stretches, [(a, s, a[s].copy()) for s in stretches for a in arrays])
+
+    def settle(self, journal: Journal) -> None:
+        """Nothing is left to be done when results were written."""
+
     def _typed(self) -> tuple[Any, ...]:
         """Return the state in the types that the kernels were compiled for."""
         k, fields = self._pointers, self._kernels.fields
@@ -252,7 +308,7 @@ class _Ring:
             return
         larger = 1 << (needed - 1).bit_length()
         old = np.arange(self._state[0], self._state[1]).astype(np.int64)
-        slots, stamps = self._kernels.buffer(larger), np.empty(larger, np.int64)
+        slots, stamps = self._kernels.buffer(larger), np.zeros(larger, np.int64)
         for new, held in zip((*slots, stamps), (*self._slots, self._stamps), strict=True):
             new[old & (larger - 1)] = held[old & (size - 1)]
         self._slots, self._stamps = slots, stamps
@@ -290,6 +346,20 @@ class _Ring:
         return ring
 
 
+def _stretches(positions: range, slots: int) -> list[slice]:
+    """Return where positions of a ring lie in its arrays."""
+    if len(positions) >= slots:
+        return [ALL]
+    first = positions.start & (slots - 1)
+    end = first + len(positions)
+    return [slice(first, end)] if end <= slots else [slice(first, slots), slice(0, end - slots)]
+
+
+def _put_stretches(held: list[tuple[Array, slice, Array]]) -> None:
+    for array, stretch, items in held:
+        array[stretch] = items
+
+
 def _flat(partial: Any) -> tuple[Any, ...]:
     n, x = partial
     return (n, *x) if isinstance(x, tuple) else (n, x)
@@ -298,9 +368,12 @@ def _flat(partial: Any) -> tuple[Any, ...]:
 class _Objects:
     """An interpreted window: the aggregator, the rows' times, and which of them are not null."""
 
-    def __init__(self, window: Aggregator) -> None:
+    def __init__(self, window: RingAggregator, pointers: int) -> None:
         self._window = window
+        self._pointers = pointers
         self._held: deque[tuple[int, bool]] = deque()
+        self._came: list[tuple[int, bool]] = []
+        self._gone = 0
 
     def __len__(self) -> int:
         return len(self._window)
@@ -308,23 +381,49 @@ class _Objects:
     overflows = False
 
     def push(
-        self, column: Column, times: Array | None, size: int
+        self, column: Column, times: Array | None, size: int, journal: Journal
     ) -> tuple[tuple[Array, ...], Array]:
         """Return the results of each row, and how many values are in its window."""
         inputs = column.objects(exact=self._window.aggregate.is_built_in)
         stamps = [0] * len(inputs) if times is None else times.tolist()
+        came = [(stamp, value is not None) for stamp, value in zip(stamps, inputs, strict=True)]
         results, counts = np.empty(len(inputs), object), np.zeros(len(inputs), np.int64)
-        present = sum(there for _, there in self._held)
-        for i, (value, stamp) in enumerate(zip(inputs, stamps, strict=True)):
+        leaving = [row for row, _ in self._leaving(came, times is not None, size)]
+        journal.fields(self)
+        self._window.note(journal, self._pointers, len(inputs), len(leaving))
+        present, gone = sum(there for _, there in self._held), 0
+        for i, (value, (stamp, there)) in enumerate(zip(inputs, came, strict=True)):
             self._window.insert(value)
-            self._held.append((stamp, value is not None))
-            present += value is not None
-            while len(self._held) > size if times is None else self._held[0][0] <= stamp - size:
+            present += there
+            while gone < len(leaving) and (
+                len(self._window) > size if times is None else leaving[gone][0] <= stamp - size
+            ):
                 self._window.evict()
-                present -= self._held.popleft()[1]
+                present -= leaving[gone][1]
+                gone += 1
             results[i], counts[i] = self._window.query(), present
+        self._came, self._gone = came, gone
         missing = np.array([result is None for result in results], np.bool_)
         return (results,), np.where(missing, 0, counts)
+
+    def _leaving(
+        self, came: list[tuple[int, bool]], timed: bool, size: int
+    ) -> Iterator[tuple[tuple[int, bool], int]]:
+        """Return the rows that will have left when all have come, oldest first."""
+        rows = zip(chain(self._held, came), range(len(self._held) + len(came)), strict=True)
+        if timed:
+            last = came[-1][0] if came else 0
+            return takewhile(lambda row: row[0][0] <= last - size, rows)
+        more = len(self._held) + len(came) - size
+        return takewhile(lambda row: row[1] < more, rows)
+
+    def settle(self, journal: Journal) -> None:
+        """Put the rows that came behind those that are held, and drop those that left."""
+        journal.no_return()
+        self._held.extend(self._came)
+        for _ in range(self._gone):
+            self._held.popleft()
+        self._came, self._gone = [], 0
 
     def save(self) -> dict[str, Any]:
         """Return the window and the times as plain data."""
@@ -335,8 +434,8 @@ class _Objects:
         cls, state: dict[str, Any], aggregate: Aggregate, algorithm: str, trust: bool
     ) -> "_Objects":
         """Return the window that was saved."""
-        restore = ALGORITHMS[algorithm].restore
-        objects = cls(restore(state["window"], aggregate, trust_functions=trust))
+        window = _ring_of(algorithm).restore(state["window"], aggregate, trust_functions=trust)
+        objects = cls(window, POINTERS[algorithm])
         objects._held = deque((int(stamp), bool(there)) for stamp, there in state["held"])
         if len(objects._held) != len(objects._window):
             raise ValueError(f"{len(objects._held)} times for {len(objects._window)} rows")

@@ -223,6 +223,8 @@ def _types(
         result = kernel.lower(merged) if own else kernel.lower(merged, 2)
     except Exception as error:  # a user's functions may raise anything
         raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
+    if len(_flat(partial)) != len(_flat(merged)):
+        raise NotCompilableError(f"{name!r} has partials that grow: {partial!r}, then {merged!r}")
     scalar = not isinstance(partial, tuple)
     fields = tuple(
         np.result_type(_number_type(name, a), _number_type(name, b))

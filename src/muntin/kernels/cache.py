@@ -10,12 +10,16 @@ import importlib.util
 import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import ModuleType
 
 import platformdirs
 
 from muntin._version import __version__
+
+_LOADED: dict[str, ModuleType] = {}
+_LOADING = threading.RLock()
 
 
 def folder() -> Path:
@@ -30,8 +34,14 @@ def load_module(text: str) -> ModuleType:
 
     key = f"{text}\n{numba.__version__}\n{sys.version_info[:2]}"
     name = f"muntin_kernel_{hashlib.sha256(key.encode()).hexdigest()[:20]}"
-    if name in sys.modules:
-        return sys.modules[name]
+    if name not in _LOADED:
+        with _LOADING:
+            if name not in _LOADED:
+                _LOADED[name] = _run(name, text)  # other threads see a module that has run
+    return _LOADED[name]
+
+
+def _run(name: str, text: str) -> ModuleType:
     path = _written(name, text)
     if path is None:
         return memory_module(name, text)
@@ -41,7 +51,11 @@ def load_module(text: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     module.__dict__["CACHED"] = True
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

@@ -72,8 +72,11 @@ class SliceKernels:
         return (np.fromiter((identity for _ in range(size)), object, size),)
 
     def outputs(self, size: int) -> tuple[Array, ...]:
-        """Return arrays for `size` results; on numbers the number of values comes first."""
-        return tuple(np.empty(size, result) for result in self.results)
+        """Return arrays for `size` results; on numbers the number of values comes first.
+
+        Nothing is written for a result of no values: it is zero, in snapshots too.
+        """
+        return tuple(np.zeros(size, result) for result in self.results)
 
     def unsigned(self, value: int) -> Any:
         """Return an index as the kernels take it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.loops import ALWAYS, Array
+from muntin.slicing.loops import ALWAYS, NEVER, Array
 
 
 @dataclass
@@ -22,6 +22,10 @@ class Book:
     context: Any = None
     told: int = ALWAYS
     settled: bool = False
+
+    def without_context(self) -> "Book":
+        """Return a copy whose context has to be told its rows again."""
+        return Book(list(self.edges), dict(self.reported), None, NEVER, self.settled)
 
     def forget(self, final: int) -> None:
         """Forget windows that end by a time up to which nothing changes any more."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.slicing.grid import GridLane, less
 from muntin.slicing.lane import END, HI, LO, START, Prepared
 from muntin.slicing.loops import Array
@@ -28,7 +29,8 @@ class BucketLane(GridLane):
         self._behind = window.size - window.every
         self._periods = np.array([[window.every, window.every, window.origin]])
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        journal.fields(self._edges)
         window = self._window
         past = less(self._after[rows.keys] if self._stride else self._after, self.lateness)
         last = (rows.times - window.origin) // window.every * window.every + window.origin
@@ -53,12 +55,10 @@ class BucketLane(GridLane):
         inside = starts + window.size > np.maximum(rows.times, past)[source]
         return rows.take(source[inside]), starts[inside]
 
-    def _due(self, upto: Array, past: Array, final: Array) -> Array:
-        after = self._after
-        self._after = less(after, self._behind)
-        windows = super()._due(
-            less(upto, self._behind), less(past, self._behind), less(final, self._behind)
-        )
+    def _due(self, upto: Array, past: Array, final: Array, journal: Journal) -> Array:
+        self._after = less(self._after, self._behind)
+        before = [less(times, self._behind) for times in (upto, past, final)]
+        windows = super()._due(before[0], before[1], before[2], journal)
         self._after = upto
         windows[:, END] = windows[:, START] + self._window.size
         windows[:, HI] = np.minimum(windows[:, HI], windows[:, LO] + 1)

@@ -6,12 +6,12 @@ window the last, and while late rows may still change it, all of it. A late row 
 results where a change is new, and retractions where there is none any more.
 """
 
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.lane import (
     EMPTY,
@@ -48,7 +48,7 @@ class Changes:
         self._windows = windows
         self._outputs = [column.kernels for column in partials]
         self._known = np.zeros(0, np.bool_)
-        self._last = [kernels.outputs(0) for kernels in self._outputs]
+        self._last = [_nothing(kernels, 0) for kernels in self._outputs]
         self._remembers = remembers
         self._log: dict[int, list[Entry]] = {}
 
@@ -58,17 +58,9 @@ class Changes:
         if more > 0:
             self._known = np.append(self._known, np.zeros(more, np.bool_))
             self._last = [
-                tuple(np.append(h, n) for h, n in zip(held, kernels.outputs(more), strict=True))
+                tuple(np.append(h, n) for h, n in zip(held, _nothing(kernels, more), strict=True))
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
-
-    def copied(self) -> "Changes":
-        """Return the same, which goes its own way from now on."""
-        other = copy(self)
-        other._known = self._known.copy()
-        other._last = [tuple(array.copy() for array in held) for held in self._last]
-        other._log = {slot: list(held) for slot, held in self._log.items()}
-        return other
 
     def select(self, windows: list[int]) -> None:
         """Go on with some of the windows, which are numbered anew."""
@@ -107,14 +99,15 @@ class Changes:
                 for e in entries
             ]
         self._outputs[i] = kernels
-        self._last[i] = tuple(np.zeros(len(self._known), dtype) for dtype in kernels.results)
+        self._last[i] = _nothing(kernels, len(self._known))
 
-    def apply(self, report: Report, final: Array) -> Report:
+    def apply(self, report: Report, final: Array, journal: Journal) -> Report:
         """Leave out what has not changed; windows that end by `final` (of all, or each key) stay."""
         lines = report.windows
         if len(lines) == 0:
             return report
         slots = lines[:, KEY] * self._windows + lines[:, WINDOW]
+        self._note(np.unique(slots), journal)
         again = lines[:, KIND] == UPDATE
         for slot in dict.fromkeys(slots[again].tolist()):
             first = int(lines[again & (slots == slot), END][0])
@@ -131,6 +124,12 @@ class Changes:
             changed &= lines[:, KIND] != UNCHANGED
         results = [tuple(array[changed[valued]] for array in outs) for outs in report.results]
         return Report(np.concatenate([gone, lines[changed]]), results)
+
+    def _note(self, slots: Array, journal: Journal) -> None:
+        """Note what was last reported of some keys and windows."""
+        journal.items(slots, self._known, *(array for held in self._last for array in held))
+        if self._remembers:
+            journal.entries(self._log, slots.tolist(), list)
 
     def _differ(self, slots: Array, valued: Array, values: list[list[Array]]) -> Array:
         """Return which windows differ from the one before, and keep the last of each key and window."""
@@ -231,6 +230,11 @@ class Changes:
         if values is not None and len(values) != count:
             raise ValueError(f"{len(values)} values of {count} results")
         return Entry(int(start), int(end), values)
+
+
+def _nothing(kernels: SliceKernels, count: int) -> tuple[Array, ...]:
+    """Return results that mean nothing, and are the same in every process."""
+    return tuple(np.zeros(count, dtype) for dtype in kernels.results)
 
 
 def _picked(array: Array, places: Array) -> Array:

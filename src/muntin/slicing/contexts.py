@@ -6,12 +6,12 @@ retracted. Work per report is O(rows of the windows concerned), key by key.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.books import Book, check_book
 from muntin.slicing.grid import less
@@ -20,7 +20,7 @@ from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.policies import check_left, enforce, forget, tell
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.runs import whole
+from muntin.slicing.runs import span, whole
 from muntin.slicing.ticks import all_ends, ends_after_rows
 from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 
@@ -79,12 +79,17 @@ class ContextLane:
         if self._ordered:
             self._time = longer(self._time, self.kept.runs.keys, watermark)
 
+    def parts(self) -> list[Any]:
+        """Return the objects that the lane is made of, itself first."""
+        return [self, *self.kept.parts()]
+
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Let an aggregate, of which only nulls came so far, work on another type."""
         self.partials[i].retype(kernels)
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         """Return which rows count, and those lifted."""
+        del journal
         time = self._time[rows.keys] if self._ordered else self._time
         counts = rows.times >= less(time, self.lateness)
         rows = rows.take(np.nonzero(counts)[0]).in_order()
@@ -105,38 +110,6 @@ class ContextLane:
             for row in rows.extra[ROW]:
                 lift(row)
 
-    def undo(self, keys: Array) -> Callable[[], None]:
-        """Return a function that undoes what is committed to some keys from now on."""
-        restore, fresh = self.kept.runs.undo(keys), dict(self._fresh)
-
-        def also() -> None:
-            restore()
-            self._fresh = fresh
-
-        return also
-
-    def hold(self) -> Callable[[], None]:
-        """Return a function that undoes a report that could not be written."""
-        restore = self.kept.runs.hold()
-        held = (self._time, self._first_rank.copy(), dict(self._fresh), dict(self._due))
-        books = [
-            {k: (list(b.edges), dict(b.reported), b.settled) for k, b in of_window.items()}
-            for of_window in self._books
-        ]
-
-        def also() -> None:
-            restore()
-            self._time, self._first_rank, self._fresh, self._due = held
-            self._books = [
-                {
-                    k: Book(edges, reported, None, NEVER, settled)
-                    for k, (edges, reported, settled) in b.items()
-                }
-                for b in books
-            ]
-
-        return also
-
     def alive(self) -> Array:
         """Return which keys have anything that must be kept: all, for a key's first row is its edge."""
         return np.ones(self.keys, np.bool_)
@@ -145,22 +118,28 @@ class ContextLane:
         """Forget the keys that are not alive; here there are none."""
         assert alive.all()
 
-    def commit(self, prepared: Prepared) -> None:
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Keep the rows."""
         rows = prepared.rows
-        keys, _ = self.kept.insert(rows, prepared.kept)
+        keys, _ = self.kept.insert(rows, prepared.kept, journal)
+        journal.entries(self._fresh, keys.tolist())
         first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
         for key, time in zip(keys.tolist(), rows.times[first].tolist(), strict=True):
             self._fresh[key] = min(time, self._fresh.get(key, NEVER))
 
-    def advance(self, watermark: Array) -> Report:
+    def settle(self, journal: Journal) -> None:
+        """Tidy up when a report was written: here there is nothing to do."""
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that are complete or have changed, and retract those that are no more."""
         before = self._time
         self._time = np.maximum(watermark, before)
         lines: list[Line] = []
-        for key in self._visited():
+        visited = self._visited()
+        self._note_visited(visited, journal)
+        for key in visited:
             place = key if self._ordered else 0
-            lines += self._report(key, int(before[place]), int(self._time[place]))
+            lines += self._report(key, int(before[place]), int(self._time[place]), journal)
         self._fresh = {}
         windows = np.array(lines, np.int64).reshape(-1, 7)
         valued = windows[:, 5] > windows[:, 4]
@@ -176,7 +155,16 @@ class ContextLane:
         due = [k for k, t in self._due.items() if t <= int(time[k if self._ordered else 0])]
         return sorted({*due, *self._fresh})
 
-    def _report(self, key: int, after: int, upto: int) -> list[Line]:
+    def _note_visited(self, visited: list[int], journal: Journal) -> None:
+        """Note what a report will change of some keys; contexts are told their rows again."""
+        runs, keys = self.kept.runs, np.array(visited, np.int64)
+        journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, 2])
+        journal.items(keys, self._first_rank)
+        journal.entries(self._due, visited)
+        for books in self._books:
+            journal.entries(books, visited, Book.without_context)
+
+    def _report(self, key: int, after: int, upto: int, journal: Journal) -> list[Line]:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
         runs = self.kept.runs
         head, count = int(runs.head[key]), int(runs.length[key])
@@ -204,7 +192,7 @@ class ContextLane:
                 )
         self._due[key] = due
         meta[:, 2] = 0
-        runs.drop_front(np.array([key]), np.array([needed]))
+        runs.drop_front(np.array([key]), np.array([needed]), journal)
         self._first_rank[key] += needed
         return lines
 
@@ -328,7 +316,7 @@ class ContextLane:
         ]
         return {
             "kept": self.kept.plain(self.keys),
-            "time": self._time[: max(self.keys, 1)],
+            "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
             "books": books,
@@ -354,7 +342,7 @@ class ContextLane:
         pairs = zip(self.windows.values(), self._books, plain["books"], strict=True)
         for window, held, saved in pairs:
             for key, edges, reported, settled in saved:
-                book = Book(list(edges), dict(reported), None, NEVER, bool(settled))
+                book = Book(list(edges), dict(reported), settled=bool(settled)).without_context()
                 check = check_left if isinstance(window, Policy) else check_book
                 check(book, self._times_of(key))
                 held[key] = book

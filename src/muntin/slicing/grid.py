@@ -4,12 +4,12 @@ The measure may be time, an advancing column, or in ordered streams the number o
 windows together cut it into slices; a slice exists where a key has rows.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.cells import FIRST, LAST, ROWS, START_OF, Cells
 from muntin.slicing.changes import Changes
@@ -22,6 +22,7 @@ from muntin.slicing.lane import (
     Lane,
     Prepared,
     Report,
+    earliest,
     in_turn,
     lines,
     longer,
@@ -32,6 +33,7 @@ from muntin.slicing.listed import end_of_last, windows_after, windows_with
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.runs import span
 from muntin.windows import ContextFreeWindow, Periodic
 
 LOCATOR = 4097
@@ -71,6 +73,7 @@ class GridLane(Lane):
         self._changed = Changes(len(self._periods), partials, remembers) if changes else None
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
+        self._shared = set() if per_key else {"_after"}
         self._dirty = np.zeros(0, np.int64)
         self._first, self._last = np.zeros((2, 0), np.int64)
         self._oldest = NEVER
@@ -102,9 +105,9 @@ class GridLane(Lane):
 
         An added window reports nothing that was complete or of which a part is gone.
         """
-        for name in windows.keys() - self.windows.keys():
-            self._added[name] = (int(self._after.max(initial=ALWAYS)), self._lost)
-        self._added = {name: since for name, since in self._added.items() if name in windows}
+        since = (int(self._after.max(initial=ALWAYS)), self._lost)
+        added = dict.fromkeys(windows.keys() - self.windows.keys(), since)
+        self._added = {n: at for n, at in {**self._added, **added}.items() if n in windows}
         if self._changed is not None:
             repeating = self.names[: len(self._periods)]
             self._changed.select([i for i, name in enumerate(repeating) if name in windows])
@@ -128,18 +131,8 @@ class GridLane(Lane):
         if self._changed is not None:
             self._changed.keep_keys(alive)
 
-    def hold(self) -> Callable[[], None]:
-        restore = super().hold()
-        changed = None if self._changed is None else self._changed.copied()
-
-        def also() -> None:
-            restore()
-            self._changed = changed
-
-        return also
-
-    def _touched(self) -> list[Array]:
-        return [*super()._touched(), self._dirty, self._first, self._last]
+    def parts(self) -> list[Any]:
+        return [*super().parts(), *([] if self._changed is None else [self._changed])]
 
     def _whole(self, windows: Array) -> Array:
         """Leave out windows that were added and are not whole."""
@@ -161,8 +154,12 @@ class GridLane(Lane):
 
     # Rows come in
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
-        """Return which rows count (None if all do), and those grouped and folded."""
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (None if all do), and those grouped and folded.
+
+        It is noted how late rows are lost, and where slices begin; no slice is changed.
+        """
+        journal.fields(self._edges)
         counts = self._counting(rows, rows.times)
         if counts is not None:
             self._lost = max(self._lost, int(rows.times[~counts].max()) + 1)
@@ -172,9 +169,9 @@ class GridLane(Lane):
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.times)
 
-    def cells(self, keys: list[pa.Array], rows: Rows) -> Cells:
+    def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> Cells:
         """Fold rows into slices, for another lane of the same windows to take in."""
-        counts, prepared = self.admit(rows)
+        counts, prepared = self.admit(rows, journal)
         if prepared is None:
             empty = np.zeros((0, 5), np.int64)
             nothing = [column.kernels.buffer(0) for column in self.partials]
@@ -239,9 +236,13 @@ class GridLane(Lane):
         count = compiled_loops().group_rows(*arguments, table, group, found)
         return self.fold(rows, group, found[:count])
 
-    def commit(self, prepared: Prepared) -> None:
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put the groups into their slices."""
         found = prepared.found
+        touched, since = earliest(found[:, 0], found[:, 1], self.slices.keys)
+        journal.items(touched, self.due, self._dirty, self._first, self._last)
+        journal.length(self._came, self._stale)
+        self.slices.note(journal, touched, since)
         keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
         log = np.empty((2 * len(found), 3), np.int64)
         state = self._state()
@@ -253,7 +254,7 @@ class GridLane(Lane):
             self._came.append(keys)
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
-            self.kept.insert(prepared.rows, prepared.kept)
+            self.kept.insert(prepared.rows, prepared.kept, journal)
         self._oldest = min(self._oldest, int(found[:, 4].min()))
 
     def plain(self) -> dict[str, Any]:
@@ -290,24 +291,27 @@ class GridLane(Lane):
 
     # The watermark advances
 
-    def advance(self, watermark: Array) -> Report:
+    def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
-        self.refresh()
+        self.refresh(journal)
         upto = np.maximum(watermark, self._after)
-        windows = self._due(upto, less(self._after, self.lateness), less(upto, self.lateness))
-        report = self.changes(self.answer(windows), less(upto, self.lateness))
-        self.drop_kept()
-        if self._joins:
-            self._join()
+        past, final = less(self._after, self.lateness), less(upto, self.lateness)
+        windows = self._due(upto, past, final, journal)
+        report = self.changes(self.answer(windows), final, journal)
+        self.drop_kept(journal)
         return report
 
-    def _join(self) -> None:
+    def settle(self, journal: Journal) -> None:
         """Join slices that are parted where windows ended only: in order, no row will come there.
 
         EDBT 2019, section 5.3: in an in-order stream slices need to start only where windows start.
         """
-        keys = np.unique(np.concatenate([*self._came, np.zeros(0, np.int64)]))
+        if not (self._joins and self._came):
+            return
+        keys = np.unique(np.concatenate(self._came))
         self._came = []
+        self.slices.note(journal, keys, np.full(len(keys), ALWAYS))
+        journal.items(keys, self._first, self._last)
         space = max(64, 2 * int(self.slices.length[keys].max(initial=0)))
         log, first = np.empty((space, 3), np.int64), 0
         state = (self.slices.meta, self.slices.head, self.slices.length)
@@ -324,18 +328,19 @@ class GridLane(Lane):
         if self._changed is not None:
             self._changed.retype(i, kernels)
 
-    def changes(self, report: Report, final: Array) -> Report:
+    def changes(self, report: Report, final: Array, journal: Journal) -> Report:
         """Leave out windows whose values have not changed, if that is asked for."""
         if self._changed is None:
             return report
+        journal.fields(self._changed)
         self._changed.grow_keys(self.slices.keys)
         repeats = report.windows[:, WINDOW] < len(self._periods)
         if repeats.all():
-            return self._changed.apply(report, final)
-        changed, rest = self._changed.apply(report.pick(repeats), final), report.pick(~repeats)
-        return changed.joined(rest)
+            return self._changed.apply(report, final, journal)
+        changed = self._changed.apply(report.pick(repeats), final, journal)
+        return changed.joined(report.pick(~repeats))
 
-    def _due(self, upto: Array, past: Array, final: Array) -> Array:
+    def _due(self, upto: Array, past: Array, final: Array, journal: Journal) -> Array:
         """Gather the windows that end by `upto`, or changed and end after `past`.
 
         `final` is the end up to which windows will not change any more; slices that no later window
@@ -349,6 +354,7 @@ class GridLane(Lane):
         bounds = (self._after, upto, past, keep, self._stride)
         step = self._edges.step if self._changed is None else 0
         key, gathered, held = 0, [], len(self.slices)
+        self._note_due(upto, journal)
         locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
@@ -373,8 +379,25 @@ class GridLane(Lane):
         self._after = upto
         windows = together(gathered) if gathered else lines(0)
         windows = self._whole(windows) if self._added else windows
+        journal.fields(self._edges)
         self._edges.forget(int(keep.min(initial=NEVER)))
         return windows
+
+    def _note_due(self, upto: Array, journal: Journal) -> None:
+        """Note what `report_grid` will change: of keys that are due, and of their late slices."""
+        if self._listed:
+            journal.items(slice(None), self.due)
+        keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
+        if len(keys) == 0:
+            return
+        slices = self.slices
+        journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
+        late = keys[self._dirty[keys] < NEVER]
+        if len(late):
+            head, first = slices.head[late], np.empty(len(late), np.int64)
+            tail = head + slices.length[late]
+            compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
+            journal.items(span(first, tail - first), slices.meta[:, 2])
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:

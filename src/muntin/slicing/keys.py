@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from muntin.journal import Journal
 from muntin.kernels.build import HEAD, loops
 from muntin.kernels.cache import load_module
 from muntin.kernels.spans import Array
@@ -72,6 +73,12 @@ class KeyTable:
         if types != self._types:  # a column had only nulls and shows its type now
             self._start(types, self.columns(np.arange(len(self))), len(self))
         return self._chain.number(leaves, rows)
+
+    def note(self, journal: Journal) -> None:
+        """Let the journal forget the keys, and types of columns, that come from now on."""
+        journal.fields(self, self._chain)
+        for table in self._chain.tables:
+            journal.call(table.put_back, table.count)
 
     def columns(self, numbers: Array) -> list[pa.Array]:
         """Return the key columns of these keys."""
@@ -222,6 +229,11 @@ class _Chain:
         self._rows = 0
         self.number(leaves, rows)
 
+    @property
+    def tables(self) -> list["_Words"]:
+        """All tables."""
+        return [*self._codes, *self._pairs]
+
     def __len__(self) -> int:
         tables = self._codes[:1] + self._pairs
         return tables[-1].count if tables else min(self._rows, 1)
@@ -269,6 +281,7 @@ class _Words:
         self.count = 0
         self.keys = np.empty(FIRST_ROOM, np.int64)
         self.slots = np.full(2 * FIRST_ROOM + 1, -1, np.int32)
+        self._torn = False  # while keys are added, and after if that was interrupted
 
     def parts(self, leaf: pa.Array) -> tuple[Array, ...]:
         """Return the arrays that a leaf is made of, the last of them its validity."""
@@ -280,16 +293,24 @@ class _Words:
         for part in parts[:-1]:
             part.flags.writeable = False  # as Arrow's are, so that one compiled loop serves all
         numbers = np.empty(rows, np.int64)
-        row, before = 0, self.count
+        row, before, self._torn = 0, self.count, True
         try:
-            while True:
+            while row < rows:
                 row, self.count = self._scan(row, numbers, parts)
-                if row == rows:
-                    return numbers
-                self._grow(row, parts)
+                if row < rows:
+                    self._grow(row, parts)
+            self._torn = False
         except BaseException:
-            self._fill(self.slots, before)
+            self.put_back(before)
             raise
+        return numbers
+
+    def put_back(self, count: int) -> None:
+        """Forget all but the first keys."""
+        if self._torn or self.count != count:
+            self._torn = True
+            self._fill(self.slots, count)
+            self._torn = False
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
         table = (self.slots, self.keys, U(self.count))

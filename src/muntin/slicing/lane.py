@@ -5,17 +5,17 @@ follow by replaying the log of what was done to the slices. Where slices begin, 
 due, is said by the lanes themselves: `grid.py` and `sessions.py`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.runs import Runs, whole
+from muntin.slicing.runs import Runs, span, whole
 
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 KEY, WINDOW, START, END, LO, HI, KIND = range(7)
@@ -56,7 +56,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A batch that was grouped and folded; nothing is changed before it is committed."""
+    """A batch that was grouped and folded; no slice is changed before it is committed."""
 
     rows: Rows
     found: Array
@@ -90,6 +90,7 @@ class Lane:
         for column in partials:
             self.slices.beside(column)
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
+        self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
         self._out = lines(1024)
         self._stale: list[Array] = []
 
@@ -102,8 +103,13 @@ class Lane:
         self.keys = keys
         self.slices.grow_keys(keys)
         if self.kept is not None:
-            self.kept.runs.grow_keys(keys)
+            self.kept.runs.grow_keys(self.slices.keys)
         self.due = longer(self.due, self.slices.keys, NEVER)
+
+    def parts(self) -> list[Any]:
+        """Return the objects that the lane is made of, itself first."""
+        held = [self, self.slices, *self.partials]
+        return held if self.kept is None else [*held, *self.kept.parts()]
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Let an aggregate, of which only nulls came so far, work on another type."""
@@ -141,16 +147,17 @@ class Lane:
         for column in self.partials:
             column.settle(np.maximum(changed[keys], head), tail, head, tail)
 
-    def refresh(self) -> None:
+    def refresh(self, journal: Journal) -> None:
         """Bring partials up to date before windows are merged of them.
 
         Slices whose rows did not come in order are folded anew, once for all rows that came since, and
         trees are built anew above runs that lie elsewhere now.
         """
         if self._stale and self.kept is not None:
-            self._refold(self.kept, np.unique(np.concatenate(self._stale)))
+            self._refold(self.kept, np.unique(np.concatenate(self._stale)), journal)
         self._stale = []
         if any(column.eager for column in self.partials):
+            journal.call(self.slices.moved.fill, True)
             keys = np.nonzero(self.slices.moved & (self.slices.length > 0))[0]
             head = self.slices.head[keys]
             tail = head + self.slices.length[keys]
@@ -158,8 +165,14 @@ class Lane:
                 column.settle(head, tail, head, tail)
             self.slices.moved[:] = False
 
-    def _refold(self, kept: KeptRows, keys: Array) -> None:
-        out = np.empty((int(self.slices.length[keys].sum()), 4), np.int64)
+    def _refold(self, kept: KeptRows, keys: Array, journal: Journal) -> None:
+        held = span(self.slices.head[keys], self.slices.length[keys])
+        out = np.empty((len(held), 4), np.int64)
+        held = held[self.slices.meta[held, STALE] > 0]
+        journal.items(held, self.slices.meta[:, STALE])
+        for column, rows in zip(self.partials, kept.partials, strict=True):
+            if rows is not None:
+                journal.call(column.put, held, column.take(held))
         state = (self.slices.meta, self.slices.head, self.slices.length)
         stale = out[: compiled_loops().stale_slices(keys, *state, out)]
         owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
@@ -172,45 +185,15 @@ class Lane:
                 column.refold(rows, lo, hi, places)
                 column.settle(places[here], places[here] + 1, head, tail)
 
-    def undo(self, keys: Array) -> Callable[[], None]:
-        """Return a function that undoes what is committed to some keys from now on."""
-        runs = [self.slices] if self.kept is None else [self.slices, self.kept.runs]
-        restores = [run.undo(keys) for run in runs]
-        arrays = [(array, array[keys]) for array in self._touched() if len(array) > 1]
+    def settle(self, journal: Journal) -> None:
+        """Tidy up when a report was written: here there is nothing to do."""
 
-        def restore() -> None:
-            for again in restores:
-                again()
-            for array, held in arrays:
-                array[keys] = held
-
-        return restore
-
-    def hold(self) -> Callable[[], None]:
-        """Return a function that undoes a report that could not be written."""
-        runs = [self.slices] if self.kept is None else [self.slices, self.kept.runs]
-        restores = [run.hold() for run in runs]
-        held = {name: getattr(self, name).copy() for name in (*self.DERIVED, *self.PER_KEY)}
-        held["_stale"] = list(self._stale)
-
-        def restore() -> None:
-            for again in restores:
-                again()
-            for name, value in held.items():
-                setattr(self, name, value)
-
-        return restore
-
-    def _touched(self) -> list[Array]:
-        """Return the arrays by key that a commit changes."""
-        return [self.due]
-
-    def drop_kept(self) -> None:
+    def drop_kept(self, journal: Journal) -> None:
         """Forget the rows before each key's first slice."""
         if self.kept is not None:
             live = self.slices.length > 0
             first = self.slices.meta[np.where(live, self.slices.head, 0), 3]
-            self.kept.drop_before(np.where(live, first, NEVER))
+            self.kept.drop_before(np.where(live, first, NEVER), journal)
 
     def alive(self) -> Array:
         """Return which keys have anything that must be kept."""
@@ -246,8 +229,13 @@ class Lane:
         return {
             "slices": self.slices.plain(self.keys, lambda at: [c.plain(at) for c in self.partials]),
             "kept": None if self.kept is None else self.kept.plain(self.keys),
-            **{name: getattr(self, name)[: max(self.keys, 1)] for name in self.PER_KEY},
+            **{name: self._numbers(name) for name in self.PER_KEY},
         }
+
+    def _numbers(self, name: str) -> Array:
+        """Return the numbers of the keys there are, or that of all."""
+        held: Array = getattr(self, name)
+        return held if name in self._shared else held[: self.keys]
 
     def load(self, plain: dict[str, Any]) -> None:
         """Take a state that was saved into an empty lane."""
@@ -319,6 +307,21 @@ def together(pieces: list[Array]) -> Array:
 def beginnings(values: Array, also: Any = False) -> Array:
     """Return where another value begins, and where the last one ends."""
     return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
+
+
+def earliest(keys: Array, values: Array, space: int) -> tuple[Array, Array]:
+    """Return the keys, each once and below `space`, and the least value of each."""
+    if len(keys) == 1:
+        return keys.copy(), values.copy()
+    if 8 * len(keys) < space:
+        found, at = np.unique(keys, return_inverse=True)
+        least = np.full(len(found), NEVER)
+        np.minimum.at(least, at, values)
+        return found, least
+    least = np.full(space, NEVER)
+    np.minimum.at(least, keys, values)
+    found = np.nonzero(least < NEVER)[0]
+    return found, least[found]
 
 
 def lifted(column: Partials) -> Partials:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.slicing.edges import Edges
 from muntin.slicing.grid import PLAIN, GridLane, less
 from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, lifted, longer
@@ -49,6 +50,7 @@ class MeasuredLane(GridLane):
         self._allowed = lateness
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
+        self._shared = set() if ordered else {"_time"}
 
     @property
     def shares(self) -> bool:
@@ -88,7 +90,8 @@ class DeltaLane(MeasuredLane):
         super().grow_keys(keys, watermark)
         self._final = longer(self._final, self.slices.keys, ALWAYS)
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        journal.fields(self._edges)
         measure = rows.extra[self.column]
         counts = self._in_time(rows) & (measure >= self._final[rows.keys])
         rows = rows.take(np.nonzero(counts)[0])
@@ -97,14 +100,14 @@ class DeltaLane(MeasuredLane):
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.extra[self.column])
 
-    def advance(self, watermark: Array) -> Report:
-        self.refresh()
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        self.refresh(journal)
         self._pass(watermark)
         upto = np.maximum(self._come_to(self._time), self._after)
         self._final = np.maximum(self._come_to(less(self._time, self._allowed)), self._final)
-        windows = self._due(upto, np.full_like(upto, ALWAYS), self._final)
-        report = self.changes(self.answer(windows), self._final)
-        self.drop_kept()
+        windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
+        report = self.changes(self.answer(windows), self._final, journal)
+        self.drop_kept(journal)
         return report
 
     def _come_to(self, time: Array) -> Array:
@@ -132,7 +135,8 @@ class RankLane(MeasuredLane):
         super().grow_keys(keys, watermark)
         self._ranks = longer(self._ranks, self.slices.keys, 0)
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        journal.fields(self._edges)
         counts = self._in_time(rows)
         rows = rows.take(np.nonzero(counts)[0])
         ranks, after = np.empty(len(rows), np.int64), self._ranks.copy()
@@ -142,20 +146,17 @@ class RankLane(MeasuredLane):
             return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], [], after)
         return counts, replace(self._grouped(rows.take(covered), ranks[covered]), counted=after)
 
-    def _touched(self) -> list[Array]:
-        return [*super()._touched(), self._ranks]
-
-    def commit(self, prepared: Prepared) -> None:
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
         assert prepared.counted is not None
-        self._ranks[:] = prepared.counted
+        self._ranks = prepared.counted
         if len(prepared.found):
-            super().commit(prepared)
+            super().commit(prepared, journal)
 
-    def advance(self, watermark: Array) -> Report:
+    def advance(self, watermark: Array, journal: Journal) -> Report:
         self._pass(watermark)
-        self.refresh()
-        windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks))
-        return self.changes(self.answer(windows), self._ranks)
+        self.refresh(journal)
+        windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks, journal))
+        return self.changes(self.answer(windows), self._ranks, journal)
 
 
 class CountLane(MeasuredLane):
@@ -174,34 +175,34 @@ class CountLane(MeasuredLane):
         self._first_rank = longer(self._first_rank, self.slices.keys, 0)
         self._moved_from = longer(self._moved_from, self.slices.keys, NEVER)
 
-    def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        del journal
         counts = self._in_time(rows)
         rows = rows.take(np.nonzero(counts)[0]).in_order()
         if len(rows) == 0:
             return counts, None
         return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
 
-    def _touched(self) -> list[Array]:
-        return [*super()._touched(), self._moved_from]
-
-    def commit(self, prepared: Prepared) -> None:
-        keys, cut = self.kept.insert(prepared.rows, prepared.kept)
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        keys, cut = self.kept.insert(prepared.rows, prepared.kept, journal)
+        journal.items(keys, self._moved_from, self.due)
         self._moved_from[keys] = np.minimum(self._moved_from[keys], self._first_rank[keys] + cut)
         self.due[keys] = ALWAYS
 
-    def advance(self, watermark: Array) -> Report:
+    def advance(self, watermark: Array, journal: Journal) -> Report:
         self._pass(watermark)
+        journal.fields(self._edges)
         for key in np.nonzero(self._moved_from < NEVER)[0].tolist():
-            self._reslice(key, int(self._moved_from[key]))
-        self._moved_from[:] = NEVER
-        self.refresh()
+            self._reslice(key, int(self._moved_from[key]), journal)
+        self._moved_from = np.full_like(self._moved_from, NEVER)
+        self.refresh(journal)
         upto = np.maximum(self._rows_before(self._time), self._after)
         final = self._rows_before(less(self._time, self._allowed))
         before = self._after
-        windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final))
+        windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
-        report = self.changes(self.answer(windows), final)
-        self._drop_rows(final)
+        report = self.changes(self.answer(windows), final, journal)
+        self._drop_rows(final, journal)
         return report
 
     def _rows_before(self, time: Array) -> Array:
@@ -214,7 +215,7 @@ class CountLane(MeasuredLane):
         found = self.kept.places(keys, np.ascontiguousarray(times))
         return self._first_rank + found - rows.head[: len(keys)]
 
-    def _reslice(self, key: int, changed: int) -> None:
+    def _reslice(self, key: int, changed: int, journal: Journal) -> None:
         """Bring the slices of a key up to date from the one that holds the first changed rank on."""
         rows, first_rank = self.kept.runs, int(self._first_rank[key])
         head, count = int(rows.head[key]), int(rows.length[key])
@@ -225,6 +226,9 @@ class CountLane(MeasuredLane):
         meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
         known = int(np.searchsorted(meta[:, 0], starts[0]))
         aligned = known < len(meta) and meta[known, 0] == starts[0]
+        journal.items([key], self._first, self._last, self._dirty)
+        journal.items(slice(head, head + count), rows.meta[:, 2])
+        self.slices.note(journal, np.array([key]), starts[:1])
         held, old_rows = len(meta) - known, meta[known if aligned else len(meta) :, 1].copy()
         self.slices.reserve(np.full(max(len(starts) - held, 0), key))
         self.slices.length[key] = known + len(starts)
@@ -269,7 +273,7 @@ class CountLane(MeasuredLane):
             if not self.slices.moved[key]:
                 column.settle(places[:1], tail, head, tail)
 
-    def _drop_rows(self, final: Array) -> None:
+    def _drop_rows(self, final: Array, journal: Journal) -> None:
         """Forget rows before the first slice, but none behind which a late row may still come."""
         live = self.slices.length > 0
         rows = self.kept.runs
@@ -277,7 +281,8 @@ class CountLane(MeasuredLane):
         first = np.where(live, first, self._first_rank + rows.length[: len(live)])
         drop = np.maximum(np.minimum(first, final) - self._first_rank, 0)
         keys = np.nonzero(drop)[0]
-        rows.drop_front(keys, drop[keys])
+        rows.drop_front(keys, drop[keys], journal)
+        journal.items(keys, self._first_rank)
         self._first_rank[keys] += drop[keys]
 
 

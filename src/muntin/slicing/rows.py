@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.journal import Journal
 from muntin.slicing.loops import Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.runs import Runs
@@ -95,6 +96,10 @@ class KeptRows:
     def __len__(self) -> int:
         return len(self.runs)
 
+    def parts(self) -> list[Any]:
+        """Return the objects that hold the rows."""
+        return [self.runs, *(c for c in (*self.partials, self.extra) if c is not None)]
+
     def lift(self, rows: Rows) -> list[tuple[Array, ...] | None]:
         """Return the partials of rows; nothing is changed yet."""
         return [
@@ -102,10 +107,13 @@ class KeptRows:
             for column, inputs in zip(self.partials, rows.inputs, strict=True)
         ]
 
-    def insert(self, rows: Rows, parts: list[tuple[Array, ...] | None]) -> tuple[Array, Array]:
+    def insert(
+        self, rows: Rows, parts: list[tuple[Array, ...] | None], journal: Journal
+    ) -> tuple[Array, Array]:
         """Take rows by key, time and arrival; return the keys and their ranks of first change."""
         first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
         keys = rows.keys[first]
+        self.runs.note(journal, keys, rows.times[first])
         new = np.ones((len(rows), 3), np.int64)
         new[:, 0] = rows.times
         places, cut = self.runs.insert(keys, first, np.append(first[1:], len(rows)), new)
@@ -124,10 +132,11 @@ class KeptRows:
         compiled_loops().find_all(self.runs.meta, lo, hi, times, found)
         return found
 
-    def drop_before(self, times: Array) -> None:
+    def drop_before(self, times: Array, journal: Journal) -> None:
         """Forget the rows of each key before a time."""
         keys = np.nonzero(self.runs.length[: len(times)])[0]
-        self.runs.drop_front(keys, self.places(keys, times[keys]) - self.runs.head[keys])
+        items = self.places(keys, times[keys]) - self.runs.head[keys]
+        self.runs.drop_front(keys[items > 0], items[items > 0], journal)
 
     @property
     def bytes(self) -> int:

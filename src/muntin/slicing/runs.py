@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from muntin.journal import Journal, TornError
 from muntin.slicing.loops import FAR, Array, compiled_loops
 
 FIRST_PLACES = 64
@@ -48,6 +49,7 @@ class Runs:
         self.moved = np.zeros(0, np.bool_)
         self._top = 0
         self._beside: list[Beside] = []
+        self._torn = False  # while items move, and ever after if that was interrupted
 
     def __len__(self) -> int:
         return int(self.length.sum())
@@ -69,14 +71,15 @@ class Runs:
 
     def grow_keys(self, keys: int) -> None:
         """Make space for more keys; each begins with an empty run."""
-        if keys > self.keys:
-            more = max(keys, 2 * self.keys) - self.keys
-            for name in PER_KEY:
-                held = getattr(self, name)
-                setattr(self, name, np.append(held, np.zeros(more, held.dtype)))
+        size = max(keys, 2 * self.keys) if keys > self.keys else self.keys
+        for name in PER_KEY:  # those that an interrupt left short grow, too
+            held = getattr(self, name)
+            if len(held) < size:
+                setattr(self, name, np.append(held, np.zeros(size - len(held), held.dtype)))
 
     def reserve(self, items: Array) -> Array:
         """Make room for more items, given their keys; return the keys, each once."""
+        self._torn = True
         module = compiled_loops()
         keys = np.empty(len(items), np.int64)
         keys = keys[: module.count_keys(items, self._more, keys)]
@@ -91,6 +94,7 @@ class Runs:
         if count:
             for array in self._arrays():
                 _move_runs(array, array, moves[:count])
+        self._torn = False
         return keys
 
     def _claim(self, keys: Array, moves: Array) -> tuple[int, int]:
@@ -122,37 +126,34 @@ class Runs:
         self._base, self.head = base, base.copy()
         self.moved[:] = True
 
-    def undo(self, keys: Array) -> Callable[[], None]:
-        """Return a function that gives some keys the items that they have now."""
-        held = np.stack([self.head, self.head, self.length], 1)[keys]
-        places = _spread(held)[0]
-        meta = self.meta[places]
+    def note(self, journal: Journal, keys: Array, since: Array) -> None:
+        """Note the items of some keys, each from the first on that does not start before a value.
+
+        Wherever the runs lie by then, they are put back there.
+        """
+        head, length = self.head[keys], self.length[keys]
+        cut = np.empty(len(keys), np.int64)
+        compiled_loops().find_all(self.meta, head, head + length, since, cut)
+        cut -= head
+        places = span(head + cut, length - cut)
         beside = [columns.take(places) for columns in self._beside]
+        journal.call(self._put_back, keys, cut, length, self.meta[places], beside)
 
-        def restore() -> None:
-            self.length[keys] = held[:, 2]
-            target = _spread(np.stack([self.head[keys], self.head[keys], held[:, 2]], 1))[0]
-            self.meta[target] = meta
-            for columns, parts in zip(self._beside, beside, strict=True):
-                columns.put(target, parts)
-            self.moved[keys] = True
+    def _put_back(
+        self, keys: Array, cut: Array, length: Array, meta: Array, beside: list[tuple[Array, ...]]
+    ) -> None:
+        if self._torn:
+            raise TornError
+        self.length[keys] = length
+        places = span(self.head[keys] + cut, length - cut)
+        self.meta[places] = meta
+        for columns, parts in zip(self._beside, beside, strict=True):
+            columns.put(places, parts)
+        self.moved[keys] = True
 
-        return restore
-
-    def hold(self) -> Callable[[], None]:
-        """Return a function that undoes what becomes of the runs, if only their ends change."""
-        meta = self.meta[: self._top].copy()
-        arrays = {name: getattr(self, name).copy() for name in PER_KEY}
-
-        def restore() -> None:
-            self.meta[: len(meta)] = meta
-            for name, array in arrays.items():
-                setattr(self, name, array)
-
-        return restore
-
-    def drop_front(self, keys: Array, items: Array) -> None:
+    def drop_front(self, keys: Array, items: Array, journal: Journal) -> None:
         """Forget the first items of each key."""
+        journal.items(keys, self.head, self.length)
         self.head[keys] += items
         self.length[keys] -= items
 
@@ -176,8 +177,8 @@ class Runs:
 
     def live(self) -> Array:
         """Return the places of all items, key by key."""
-        held = np.stack([self.head, self.head, self.length], 1)[self.length > 0]
-        return _spread(held)[0]
+        keys = np.nonzero(self.length)[0]
+        return span(self.head[keys], self.length[keys])
 
     def starts(self) -> Array:
         """Return what the items are ordered by, key by key."""
@@ -229,15 +230,16 @@ def whole(array: Any, columns: int | None = None, count: int | None = None) -> A
 def _move_runs(old: Array, new: Array, moves: Array) -> None:
     """Move blocks (from, to, items) of numbers, or of objects."""
     if old.dtype == object:
-        source, target = _spread(moves)
-        new[target] = old[source]
+        new[span(moves[:, 1], moves[:, 2])] = old[span(moves[:, 0], moves[:, 2])]
     else:
         words = (array.view(f"i{array.itemsize}").reshape(len(array), -1) for array in (old, new))
         compiled_loops().move_runs(*words, moves)
 
 
-def _spread(moves: Array) -> tuple[Array, Array]:
-    """Return the places of block moves (from, to, items), one by one."""
-    items = moves[:, 2]
+def span(first: Array, items: Array) -> Array:
+    """Return the places of runs that begin at `first`, one by one."""
+    if len(items) == 1:
+        return np.arange(first[0], first[0] + items[0])
     offsets = np.arange(int(items.sum())) - np.repeat(np.cumsum(items) - items, items)
-    return np.repeat(moves[:, 0], items) + offsets, np.repeat(moves[:, 1], items) + offsets
+    places: Array = np.repeat(first, items) + offsets
+    return places

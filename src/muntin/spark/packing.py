@@ -58,8 +58,9 @@ class Packing:
     def pack(self, rows: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
         """Yield what goes to each shard; a hash of a row's keys says which it is."""
         if self.query.plan().can_fold:
-            folder = _folder(self)
+            folder = _FOLDERS.pop(self.name, None) or self.operator(self.query)
             cells, hashes = folder.fold(rows)
+            _FOLDERS[self.name] = folder  # one that failed is not used again
             for shard, mine in cells.parted(_home(hashes, shards)):
                 yield shard, CELLS + seal(mine.plain(folder.partials))
             return
@@ -113,13 +114,7 @@ def _home(hashes: Array, shards: int) -> Array:
 
 
 _FOLDERS: dict[str, Operator] = {}
-
-
-def _folder(packing: Packing) -> Operator:
-    """Return the operator that folds rows of a query in this process."""
-    if packing.name not in _FOLDERS:
-        _FOLDERS[packing.name] = packing.operator(packing.query)
-    return _FOLDERS[packing.name]
+"""The operators that fold rows in this process, by the name of their packing."""
 
 
 def _by_time(times: pa.ChunkedArray) -> Array:
