@@ -32,6 +32,7 @@ from muntin.slicing.listed import end_of_last, windows_after, windows_with
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.secret import SECRET
 from muntin.windows import ContextFreeWindow, Periodic
 
 LOCATOR = 4097
@@ -235,7 +236,7 @@ class GridLane(Lane):
         group = np.empty(len(rows), np.int64)
         found = np.empty((len(rows), GROUP_FIELDS), np.int64)
         table = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
-        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride)
+        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride, SECRET)
         count = compiled_loops().group_rows(*arguments, table, group, found)
         return self.fold(rows, group, found[:count])
 
