@@ -12,7 +12,7 @@ import pytest
 import muntin as mt
 from muntin.jobs import JobError, names, read_job
 from muntin.jobs.errors import one_line
-from muntin.jobs.progress import Totals
+from muntin.jobs.progress import Totals, behind, mark
 from muntin.jobs.quiet import interruptions, silence, started
 from muntin.windows import Window
 
@@ -272,6 +272,30 @@ def test_micro_batches_add_up():
         told = {"numInputRows": rows, "processedRowsPerSecond": rows / 2}
         totals.add({**told, "observedMetrics": observed})
     assert str(totals) == ("3 micro-batches, 1,500 rows (250 rows/s), 3 windows, 2 late, 1 dropped")
+    totals.add({"numInputRows": 0, "observedMetrics": {"muntin": {"bad_times": 7}}})
+    assert str(totals).endswith("1 dropped, 7 without a time")
+
+
+def test_progress_of_an_idle_stream_is_of_no_micro_batch():
+    totals = Totals()
+    idle = {"numInputRows": 0, "processedRowsPerSecond": 0.0, "durationMs": {"latestOffset": 1}}
+    totals.add(idle)
+    totals.add({"durationMs": {}})
+    assert str(totals) == "0 micro-batches, 0 rows (0 rows/s), 0 windows, 0 late, 0 dropped"
+    ran = {"numInputRows": 5, "durationMs": {"addBatch": 3}}
+    totals.add(ran)
+    assert (totals.micro_batches, totals.rows, totals.rows_per_second) == (1, 5, 0.0)
+
+
+def test_a_micro_batch_that_was_idle_before_is_passed_on_once():
+    """Idle progress has the number of the micro-batch to come."""
+    told = [{"batchId": b, "timestamp": t} for b, t in [(0, "a"), (1, "b"), (1, "c"), (1, "d")]]
+    seen, passed = None, []
+    for upto in (1, 2, 2, 4):
+        passed += behind(told[:upto], seen)
+        seen = mark(told[upto - 1])
+    assert passed == told
+    assert behind(told[2:], mark(told[0])) == told[2:]  # the one seen last is too long ago
 
 
 def test_the_first_interruption_is_noted_and_the_second_interrupts():

@@ -1,7 +1,7 @@
 """The secret of this process by which hash tables choose places.
 
-Without it, keys or times could be chosen that all meet in one place, and every lookup would walk past all
-that came before. Results do not depend on it: numbers follow the order in which keys first appear.
+Without it, keys or times could be chosen that all meet in one place, and every lookup would walk past
+all that came before. Results do not depend on it: numbers follow the order in which keys first appear.
 """
 
 import os
