@@ -20,8 +20,9 @@ from muntin.slicing.contexts import ContextLane
 from muntin.slicing.grid import GridLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
-from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, END_OF_TIME, FAR, Array, compiled_loops
 from muntin.slicing.partials import Partials
+from muntin.slicing.pieces import steps
 from muntin.slicing.rows import Rows
 from muntin.tables import time_type, write_table
 from muntin.windows import Window
@@ -111,7 +112,7 @@ class Operator:
         if not self.query.ordered:
             return self._empty()
         np.maximum.at(self._last, keys, batch.times)
-        return self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
+        return self._advanced([self._upto(lane) for lane in self._lanes])
 
     @property
     def _interprets(self) -> bool:
@@ -279,10 +280,21 @@ class Operator:
                 for lane in self._lanes:
                     undone.callback(lane.hold())
             self.watermark = time
-            table = self._table([lane.advance(self._upto(lane)) for lane in self._lanes])
+            table = self._advanced([self._upto(lane) for lane in self._lanes])
             undone.pop_all()  # nothing has raised
         self._forget_idle()
         return table
+
+    def _advanced(self, upto: list[Array]) -> pa.Table:
+        """Move each lane's watermarks and return what is due, made in pieces if that is much."""
+        expected = [lane.expected(time) for lane, time in zip(self._lanes, upto, strict=True)]
+        tables = [
+            self._table([lane.advance(time) for lane, time in zip(self._lanes, times, strict=True)])
+            for times in steps(expected, upto)
+        ]
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def _upto(self, lane: AnyLane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
@@ -313,11 +325,12 @@ class Operator:
         if watermark is None:
             return None if self._latest == ALWAYS else self._latest - self.query.delay
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return max(-FAR, min(int(watermark), FAR))
+            return max(-FAR, min(int(watermark), END_OF_TIME))
         try:
-            return int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
+        except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise TypeError(f"a watermark is a time, got {watermark!r}") from error
+        return max(-FAR, min(time, END_OF_TIME))
 
     def finish(self, data: Any) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
@@ -331,7 +344,7 @@ class Operator:
             return self._table([])
         ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
         pairs = zip(self._lanes, ends, strict=True)
-        table = self._table([lane.advance(self._upto(lane, end)) for lane, end in pairs])
+        table = self._advanced([self._upto(lane, end) for lane, end in pairs])
         self.watermark = max(ends)
         return table
 

@@ -271,10 +271,15 @@ def whole_times(stamps: Column, rows: int) -> Array:
     unit = _unit(stamps.dtype)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
-    times = stamps.values if stamps.values.dtype == np.int64 else stamps.values.astype(np.int64)
-    if unit in ("s", "ms"):
-        times = times * UNITS[unit]
-    return times
+    factor = UNITS[unit] if unit in ("s", "ms") else 1
+    furthest = np.iinfo(np.int64).max // factor
+    if len(stamps.values) and (
+        int(stamps.values.max()) > furthest or int(stamps.values.min()) < -furthest
+    ):
+        row = int(np.argmax((stamps.values > furthest) | (stamps.values < -furthest)))
+        raise ValueError(f"the time of row {row}, {stamps.values[row]}, does not fit into 64 bits")
+    times: Array = stamps.values.astype(np.int64, copy=False)
+    return times * factor if factor > 1 else times
 
 
 def _apart(times: Array, groups: Array, size: int) -> Array:

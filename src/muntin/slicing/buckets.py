@@ -26,7 +26,7 @@ class BucketLane(GridLane):
         (window,) = windows.values()
         self._window = window
         self._behind = window.size - window.every
-        self._periods = np.array([[window.every, window.every, window.origin]])
+        self._periods = np.array([[window.every, window.every, window.origin % window.every]])
 
     def admit(self, rows: Rows) -> tuple[Array | None, Prepared | None]:
         window = self._window

@@ -14,6 +14,7 @@ import numpy as np
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.pieces import NOT_MANY, Expected
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.runs import Runs
 
@@ -104,6 +105,11 @@ class Lane:
         if self.kept is not None:
             self.kept.runs.grow_keys(keys)
         self.due = longer(self.due, self.slices.keys, NEVER)
+
+    def expected(self, watermark: Array) -> Expected:
+        """Return about how many windows are due, where they may be very many for what is held."""
+        del watermark
+        return NOT_MANY
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Let an aggregate, of which only nulls came so far, work on another type."""
