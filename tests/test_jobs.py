@@ -1,19 +1,25 @@
 """Job files: what they say becomes a query, and what they say wrongly is told with its place."""
 
 import inspect
+import io
 import logging
 import os
 import re
 import signal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import muntin as mt
+from muntin import cli
 from muntin.jobs import JobError, names, read_job
 from muntin.jobs.errors import one_line
 from muntin.jobs.progress import Totals, behind, mark
 from muntin.jobs.quiet import interruptions, silence, started
+from muntin.jobs.safe import masked, printable
+from muntin.jobs.show import cell, show
 from muntin.windows import Window
 
 TABLES = {
@@ -188,6 +194,97 @@ def test_secrets_are_not_shown(tmp_path):
     assert "topic plugs of Kafka" in job.explain()
     assert "table plugs behind jdbc:postgresql" in job.explain()
     assert "hidden" not in job.explain() + repr(job)
+
+
+ADDRESSES = [
+    "s3a://key:hidden@bucket/plugs",
+    "s3a://key:hid/den@hidden@bucket/plugs",
+    "hdfs://hidden@host/plugs",
+    "https://host/plugs?sig=1&access_token=hidden",
+    "jdbc:x://host:5432/db;user=me;password=hidden;ssl=true",
+    "abfss://files@host/plugs?AccountKey=1;client.secret='hidden'",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_addresses_are_shown_without_their_secrets(address, tmp_path, capsys):
+    source = f'format = "json"\npath = "{address}"\nschema = "at timestamp, watts double"'
+    source += """\nstream = true\nwhere = "api_key = 'hidden' and watts > 0" """
+    sink = f'format = "parquet"\npath = "{address}"\ncheckpoint = "{address}"'
+    query = 'time = "at"\nwatermark = "1 s"'
+    file = write(tmp_path, source=source, sink=sink, query=query)
+    job = read_job(file)
+    assert cli.main(["explain", str(file)]) == 0
+    shown = capsys.readouterr().out + job.explain() + repr(job)
+    assert "hidden" not in shown
+    assert "watts > 0" in shown
+    assert masked(f"no such path {address}") != f"no such path {address}"
+    assert "hidden" not in masked(f"java.io.IOException: cannot read {address} (closed)")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"source": 'format = "csv"\npath = "x"\noptions.password = ["hidden"]'},
+        {"source": 'format = "csv"\npath = "x"\noptions.sasl.jaas.config = [{a = "hidden"}]'},
+        {"source": 'format = "csv"\npath = "x"\noptions = "hidden"'},
+        {"source": 'format = "csv"\npath = ["s3a://a:hidden@b"]'},
+        {"source": 'format = "kafka"\nservers = ["hidden"]\ntopic = "x"'},
+        {"sink": 'format = "jdbc"\nurl = ["jdbc:x?password=hidden"]\ntable = "x"'},
+        {"spark": 'secret.key = ["hidden"]'},
+    ],
+)
+def test_a_secret_of_the_wrong_kind_is_not_echoed(table, tmp_path, capsys):
+    file = write(tmp_path, **table)
+    assert cli.main(["explain", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "hidden" not in said
+    assert "got a " in said
+
+
+def test_control_characters_and_markup_do_not_reach_the_terminal(tmp_path, capsys):
+    name = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\u202e\x9b31m\r\n"
+    for text in (name, f"{name}\\", "[/]", "\\[b]"):
+        shown = cell({"value": text, text: [text, 1.5]})
+        assert not any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\u202e" for c in shown)
+        assert text.strip(name) in shown
+    assert printable("größe µ 東京 \U0001f50c") == "größe µ 東京 \U0001f50c"
+    windows = {
+        "windows": r"""hour = 'Slidng("\u001b[2J")'""",
+        "sink": 'format = "con\\u001b[2Jsole"',
+    }
+    for table, text in windows.items():
+        assert cli.main(["explain", str(write(tmp_path, **{table: text}))]) == 2
+        assert "\x1b" not in capsys.readouterr().err
+
+
+def test_keys_are_shown_as_they_are_and_not_as_markup():
+    rows = pa.table(
+        {
+            "k": ["[bold]tv[/bold]", "\x1b[31mlamp"], "window": ["w", "w"], "start": [0, 0],
+            "end": [1, 1], "kind": ["result", "update"], "[red]peak": [1.0, 2.0],
+        }
+    )  # fmt: skip
+
+    class Frame:
+        """A data frame of Spark, as far as it is asked."""
+
+        def orderBy(self, *_):
+            return self
+
+        def limit(self, _):
+            return self
+
+        def toArrow(self):
+            return rows
+
+    console = Console(width=200, force_terminal=True, color_system=None, file=io.StringIO())
+    show(console, Frame(), ("k",), 3)
+    shown = console.file.getvalue()
+    assert "[bold]tv[/bold]" in shown
+    assert "[red]peak" in shown
+    assert "\\x1b[31mlamp" in shown
+    assert "\x1b" not in shown
 
 
 @pytest.mark.parametrize(
