@@ -63,12 +63,13 @@ def try_query(chance):
     scale, count = chance.choice(SCALES), chance.randint(1, 25)
     times = near(chance, scale, count)
     measures = sorted(near(chance, scale, count))
-    came_to = dict(zip(sorted(times), measures, strict=True))  # one value at one time
     ordered = chance.random() < 0.3
     times = sorted(times) if ordered else times
+    order = sorted(range(count), key=lambda i: times[i])
+    advancing = dict(zip(order, measures, strict=True))
     rows = [
-        {"t": t, "k": chance.randint(0, 2), "m": came_to[t], "v": chance.randint(-9, 9)}
-        for t in times
+        {"t": t, "k": chance.randint(0, 2), "m": advancing[i], "v": chance.randint(-9, 9)}
+        for i, t in enumerate(times)
     ]
     offered = windows_over(chance, scale, times)
     windows = {n: offered[n] for n in chance.sample(sorted(offered), chance.randint(1, 3))}

@@ -19,6 +19,7 @@ import pytest
 import muntin as mt
 from muntin import cli, watch
 from muntin.cli import main
+from tests.patience import HUNG_S
 from tests.test_jobs import write
 from tests.test_spark_kafka import Broker
 
@@ -153,10 +154,10 @@ def test_a_stream_that_is_idle_for_a_while_goes_on(job, spark, tmp_path, capfd, 
 
     def feed():
         """Wait until the stream has nothing to do, and give it more."""
-        idle.wait(PATIENCE_S)
+        idle.wait(HUNG_S)
         while rows[-1]:
             idle.clear()
-            idle.wait(PATIENCE_S)
+            idle.wait(HUNG_S)
         add(tmp_path, LATER)
 
     monkeypatch.setattr(watch, "Board", Watched)
@@ -275,7 +276,7 @@ def test_a_live_page_shows_a_stream_until_it_is_interrupted(job, tmp_path, capfd
                 return
         try:
             url = re.search(r"http://\S+", "".join(told))[0]
-            told.append(urllib.request.urlopen(url, timeout=10).read().decode())
+            told.append(urllib.request.urlopen(url, timeout=HUNG_S).read().decode())
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -308,7 +309,6 @@ format = "console"
 [spark]
 master = "local[1]"
 """
-PATIENCE_S = 300
 
 
 def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
@@ -326,7 +326,7 @@ def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
         if "result" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=PATIENCE_S)
+    _, told = process.communicate(timeout=HUNG_S)
     assert process.returncode == 0
     assert re.fullmatch(r"\d+ micro-batch\S*, [\d,]+ rows .*, 0 late, 0 dropped\n", told), told
 

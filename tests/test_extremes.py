@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import muntin as mt
+from tests.patience import HUNG_S
 
 ROOT = Path(__file__).parents[1]
-HUNG_S = 900
-"""Far longer than a busy machine needs: a run takes some ten seconds."""
 
 
 @pytest.mark.parametrize("seed", [0, 10_000])

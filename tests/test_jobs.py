@@ -21,6 +21,7 @@ from muntin.jobs.quiet import interruptions, silence, started
 from muntin.jobs.safe import masked, printable
 from muntin.jobs.show import cell, show
 from muntin.windows import Window
+from tests.patience import HUNG_S
 
 TABLES = {
     "source": 'format = "parquet"\npath = "readings"',
@@ -399,7 +400,7 @@ def test_the_first_interruption_is_noted_and_the_second_interrupts():
     for number in (signal.SIGINT, signal.SIGTERM):
         with interruptions() as interrupted:
             signal.raise_signal(number)
-            assert interrupted.wait(10)
+            assert interrupted.wait(HUNG_S)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

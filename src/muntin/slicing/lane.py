@@ -169,14 +169,22 @@ class Lane:
         state = (self.slices.meta, self.slices.head, self.slices.length)
         stale = out[: compiled_loops().stale_slices(keys, *state, out)]
         owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
-        lo, hi = kept.places(owner, first), kept.places(owner, end)
+        bounds = kept.places(owner, first), kept.places(owner, end)
+        lo, hi, rows_of = self._rows_within(kept, places, *bounds)
         here = ~self.slices.moved[owner]
         head = self.slices.head[owner][here]
         tail = head + self.slices.length[owner][here]
-        for column, rows in zip(self.partials, kept.partials, strict=True):
+        for column, rows in zip(self.partials, rows_of, strict=True):
             if rows is not None:
                 column.refold(rows, lo, hi, places)
                 column.settle(places[here], places[here] + 1, head, tail)
+
+    def _rows_within(
+        self, kept: KeptRows, places: Array, lo: Array, hi: Array
+    ) -> tuple[Array, Array, list[Partials | None]]:
+        """Return where the rows of the slices at some places are, of those between their times."""
+        del places
+        return lo, hi, kept.partials
 
     def undo(self, keys: Array) -> Callable[[], None]:
         """Return a function that undoes what is committed to some keys from now on."""
