@@ -1,6 +1,12 @@
 """The Spark session of all tests, and of the documents that are tests."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "fixed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fixed")  # no clock and no chance decides whether a test passes
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ import pytest
 import muntin as mt
 from muntin import cli, watch
 from muntin.cli import main
+from tests.patience import HUNG_S
 from tests.test_jobs import write
 from tests.test_spark_kafka import Broker
 
@@ -129,6 +130,51 @@ def test_a_stream_goes_on_from_its_checkpoint_and_keeps_a_table_current(job, tmp
     }  # fmt: skip
 
 
+def test_a_stream_with_nothing_new_ends_at_once(job, capsys):
+    sink = 'format = "sqlite"\npath = "power.db"\ntable = "plugs"\ncheckpoint = "state"'
+    file = job(source=STREAM, sink=sink)
+    assert main(["run", file, "--once"]) == 0
+    capsys.readouterr()
+    assert main(["run", file, "--once"]) == 0
+    assert re.search(r"^0 micro-batches, 0 rows .*, 0 windows", capsys.readouterr().err, re.M)
+
+
+def test_a_stream_that_is_idle_for_a_while_goes_on(job, spark, tmp_path, capfd, monkeypatch):
+    rows, over, idle = [], threading.Event(), threading.Event()
+
+    class Watched(watch.Board):
+        def progress(self, told):
+            rows.append(told["numInputRows"])
+            super().progress(told)
+            idle.set()
+            done = sum(rows) == len(READINGS) + len(LATER) and not rows[-1]
+            if done and not over.is_set():
+                over.set()
+                os.kill(os.getpid(), signal.SIGINT)  # it is idle again
+
+    def feed():
+        """Wait until the stream has nothing to do, and give it more."""
+        idle.wait(HUNG_S)
+        while rows[-1]:
+            idle.clear()
+            idle.wait(HUNG_S)
+        add(tmp_path, LATER)
+
+    monkeypatch.setattr(watch, "Board", Watched)
+    interval = "spark.sql.streaming.noDataProgressEventInterval"
+    before = spark.conf.get(interval)
+    spark.conf.set(interval, "100")
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    try:
+        assert main(["watch", job(source=STREAM, sink='format = "console"')]) == 0
+    finally:
+        spark.conf.set(interval, before)
+        feeding.join()
+    assert sum(rows) == len(READINGS) + len(LATER)
+    assert re.search(r"\d micro-batches, 6 rows", capfd.readouterr().err)
+
+
 def test_finished_data_may_be_written_to_a_table_again(job, tmp_path):
     file = job(sink='format = "sqlite"\npath = "power.db"\ntable = "plugs"')
     assert main(["run", file]) == 0
@@ -230,7 +276,7 @@ def test_a_live_page_shows_a_stream_until_it_is_interrupted(job, tmp_path, capfd
                 return
         try:
             url = re.search(r"http://\S+", "".join(told))[0]
-            told.append(urllib.request.urlopen(url, timeout=10).read().decode())
+            told.append(urllib.request.urlopen(url, timeout=HUNG_S).read().decode())
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -263,7 +309,6 @@ format = "console"
 [spark]
 master = "local[1]"
 """
-PATIENCE_S = 300
 
 
 def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
@@ -281,7 +326,7 @@ def test_ctrl_c_ends_a_stream_in_order_and_spark_is_not_heard(tmp_path):
         if "result" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=PATIENCE_S)
+    _, told = process.communicate(timeout=HUNG_S)
     assert process.returncode == 0
     assert re.fullmatch(r"\d+ micro-batch\S*, [\d,]+ rows .*, 0 late, 0 dropped\n", told), told
 

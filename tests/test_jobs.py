@@ -1,20 +1,27 @@
 """Job files: what they say becomes a query, and what they say wrongly is told with its place."""
 
 import inspect
+import io
 import logging
 import os
 import re
 import signal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import muntin as mt
+from muntin import cli
 from muntin.jobs import JobError, names, read_job
 from muntin.jobs.errors import one_line
-from muntin.jobs.progress import Totals
+from muntin.jobs.progress import Totals, behind, mark
 from muntin.jobs.quiet import interruptions, silence, started
+from muntin.jobs.safe import masked, printable
+from muntin.jobs.show import cell, show
 from muntin.windows import Window
+from tests.patience import HUNG_S
 
 TABLES = {
     "source": 'format = "parquet"\npath = "readings"',
@@ -191,6 +198,97 @@ def test_secrets_are_not_shown(tmp_path):
     assert "hidden" not in job.explain() + repr(job)
 
 
+ADDRESSES = [
+    "s3a://key:hidden@bucket/plugs",
+    "s3a://key:hid/den@hidden@bucket/plugs",
+    "hdfs://hidden@host/plugs",
+    "https://host/plugs?sig=1&access_token=hidden",
+    "jdbc:x://host:5432/db;user=me;password=hidden;ssl=true",
+    "abfss://files@host/plugs?AccountKey=1;client.secret='hidden'",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_addresses_are_shown_without_their_secrets(address, tmp_path, capsys):
+    source = f'format = "json"\npath = "{address}"\nschema = "at timestamp, watts double"'
+    source += """\nstream = true\nwhere = "api_key = 'hidden' and watts > 0" """
+    sink = f'format = "parquet"\npath = "{address}"\ncheckpoint = "{address}"'
+    query = 'time = "at"\nwatermark = "1 s"'
+    file = write(tmp_path, source=source, sink=sink, query=query)
+    job = read_job(file)
+    assert cli.main(["explain", str(file)]) == 0
+    shown = capsys.readouterr().out + job.explain() + repr(job)
+    assert "hidden" not in shown
+    assert "watts > 0" in shown
+    assert masked(f"no such path {address}") != f"no such path {address}"
+    assert "hidden" not in masked(f"java.io.IOException: cannot read {address} (closed)")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"source": 'format = "csv"\npath = "x"\noptions.password = ["hidden"]'},
+        {"source": 'format = "csv"\npath = "x"\noptions.sasl.jaas.config = [{a = "hidden"}]'},
+        {"source": 'format = "csv"\npath = "x"\noptions = "hidden"'},
+        {"source": 'format = "csv"\npath = ["s3a://a:hidden@b"]'},
+        {"source": 'format = "kafka"\nservers = ["hidden"]\ntopic = "x"'},
+        {"sink": 'format = "jdbc"\nurl = ["jdbc:x?password=hidden"]\ntable = "x"'},
+        {"spark": 'secret.key = ["hidden"]'},
+    ],
+)
+def test_a_secret_of_the_wrong_kind_is_not_echoed(table, tmp_path, capsys):
+    file = write(tmp_path, **table)
+    assert cli.main(["explain", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "hidden" not in said
+    assert "got a " in said
+
+
+def test_control_characters_and_markup_do_not_reach_the_terminal(tmp_path, capsys):
+    name = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\u202e\x9b31m\r\n"
+    for text in (name, f"{name}\\", "[/]", "\\[b]"):
+        shown = cell({"value": text, text: [text, 1.5]})
+        assert not any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\u202e" for c in shown)
+        assert text.strip(name) in shown
+    assert printable("größe µ 東京 \U0001f50c") == "größe µ 東京 \U0001f50c"
+    windows = {
+        "windows": r"""hour = 'Slidng("\u001b[2J")'""",
+        "sink": 'format = "con\\u001b[2Jsole"',
+    }
+    for table, text in windows.items():
+        assert cli.main(["explain", str(write(tmp_path, **{table: text}))]) == 2
+        assert "\x1b" not in capsys.readouterr().err
+
+
+def test_keys_are_shown_as_they_are_and_not_as_markup():
+    rows = pa.table(
+        {
+            "k": ["[bold]tv[/bold]", "\x1b[31mlamp"], "window": ["w", "w"], "start": [0, 0],
+            "end": [1, 1], "kind": ["result", "update"], "[red]peak": [1.0, 2.0],
+        }
+    )  # fmt: skip
+
+    class Frame:
+        """A data frame of Spark, as far as it is asked."""
+
+        def orderBy(self, *_):
+            return self
+
+        def limit(self, _):
+            return self
+
+        def toArrow(self):
+            return rows
+
+    console = Console(width=200, force_terminal=True, color_system=None, file=io.StringIO())
+    show(console, Frame(), ("k",), 3)
+    shown = console.file.getvalue()
+    assert "[bold]tv[/bold]" in shown
+    assert "[red]peak" in shown
+    assert "\\x1b[31mlamp" in shown
+    assert "\x1b" not in shown
+
+
 @pytest.mark.parametrize(
     ("tables", "told"),
     [
@@ -273,13 +371,37 @@ def test_micro_batches_add_up():
         told = {"numInputRows": rows, "processedRowsPerSecond": rows / 2}
         totals.add({**told, "observedMetrics": observed})
     assert str(totals) == ("3 micro-batches, 1,500 rows (250 rows/s), 3 windows, 2 late, 1 dropped")
+    totals.add({"numInputRows": 0, "observedMetrics": {"muntin": {"bad_times": 7}}})
+    assert str(totals).endswith("1 dropped, 7 without a time")
+
+
+def test_progress_of_an_idle_stream_is_of_no_micro_batch():
+    totals = Totals()
+    idle = {"numInputRows": 0, "processedRowsPerSecond": 0.0, "durationMs": {"latestOffset": 1}}
+    totals.add(idle)
+    totals.add({"durationMs": {}})
+    assert str(totals) == "0 micro-batches, 0 rows (0 rows/s), 0 windows, 0 late, 0 dropped"
+    ran = {"numInputRows": 5, "durationMs": {"addBatch": 3}}
+    totals.add(ran)
+    assert (totals.micro_batches, totals.rows, totals.rows_per_second) == (1, 5, 0.0)
+
+
+def test_a_micro_batch_that_was_idle_before_is_passed_on_once():
+    """Idle progress has the number of the micro-batch to come."""
+    told = [{"batchId": b, "timestamp": t} for b, t in [(0, "a"), (1, "b"), (1, "c"), (1, "d")]]
+    seen, passed = None, []
+    for upto in (1, 2, 2, 4):
+        passed += behind(told[:upto], seen)
+        seen = mark(told[upto - 1])
+    assert passed == told
+    assert behind(told[2:], mark(told[0])) == told[2:]  # the one seen last is too long ago
 
 
 def test_the_first_interruption_is_noted_and_the_second_interrupts():
     for number in (signal.SIGINT, signal.SIGTERM):
         with interruptions() as interrupted:
             signal.raise_signal(number)
-            assert interrupted.wait(10)
+            assert interrupted.wait(HUNG_S)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

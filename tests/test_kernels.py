@@ -1,9 +1,12 @@
 """Generated kernels: cached across processes, and of the same source as the interpreted form."""
 
+import importlib.util
+import marshal
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +103,100 @@ def test_the_folder_follows_the_platform_or_the_variable(monkeypatch, tmp_path):
     assert folder() == tmp_path
     monkeypatch.delenv("MUNTIN_CACHE_DIR")
     assert "muntin" in str(folder())
+
+
+def evil(marker):
+    """Return a pickle that makes a file when it is loaded."""
+    return f"cposix\nsystem\n(S'touch {marker}'\ntR.".encode()
+
+
+def test_what_lies_in_the_folder_is_not_run(tmp_path):
+    cache, marker = tmp_path / "cache", tmp_path / "ran"
+    assert run("auto", cache)[:2] == ["1225.0", "True 0"]
+    texts = {path: path.read_text() for path in cache.glob("*.py")}
+    for path in texts:
+        path.write_text(f"open({str(marker)!r}, 'w')\n{texts[path]}")
+    assert run("auto", cache)[0] == "1225.0"
+    assert {path: path.read_text() for path in cache.glob("*.py")} == texts
+    for path in texts:  # bytecode that claims to be of this text
+        code = compile(f"open({str(marker)!r}, 'w')", path, "exec")
+        status = path.stat()
+        head = importlib.util.MAGIC_NUMBER + bytes(4)
+        head += int(status.st_mtime).to_bytes(4, "little") + status.st_size.to_bytes(4, "little")
+        Path(importlib.util.cache_from_source(path)).write_bytes(head + marshal.dumps(code))
+    assert run("auto", cache)[0] == "1225.0"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_machine_code_that_others_could_have_written_is_not_loaded(kind, tmp_path):
+    cache, marker = tmp_path / "cache", tmp_path / "ran"
+    assert run("auto", cache)[:2] == ["1225.0", "True 0"]
+    for path in cache.glob(f"__pycache__/*.{kind}"):
+        path.write_bytes(evil(marker))
+        path.chmod(0o666)
+    assert run("auto", cache)[:2] == ["1225.0", "True 0"]
+    assert not marker.exists()
+    assert run("auto", cache)[:2] == ["1225.0", "True 1"]  # it was made again
+    if os.getuid() == 0:
+        for path in cache.glob(f"__pycache__/*.{kind}"):
+            path.write_bytes(evil(marker))
+            os.chown(path, 12345, 12345)
+        assert run("auto", cache)[0] == "1225.0"
+        assert not marker.exists()
+
+
+@pytest.mark.parametrize("kept", [0, 30])
+@pytest.mark.parametrize("pattern", ["*.py", "__pycache__/*.nbi", "__pycache__/*.nbc"])
+def test_broken_files_are_made_again(pattern, kept, tmp_path):
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 0"]
+    broken = list(tmp_path.glob(pattern))
+    assert broken
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:kept])
+    assert run("auto", tmp_path)[0] == "1225.0"
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 1"]
+    assert not list(tmp_path.rglob("*.tmp*"))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_files_of_a_chosen_folder_are_readable_and_written_by_one_only(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        assert run("auto", tmp_path / "cache")[:2] == ["1225.0", "True 0"]
+        assert run("auto", tmp_path / "cache")[:2] == ["1225.0", "True 1"]
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".py", ".nbi", ".nbc"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
+
+
+def test_a_folder_that_others_write_to_is_used_only_with_the_sticky_bit(tmp_path):
+    tmp_path.chmod(0o777)
+    command = [sys.executable, "-c", ROLL.format(**CASES["auto"])]
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["1225.0", "False 0"]
+    assert done.stderr.count("RuntimeWarning: compiled code is not kept between processes") == 1
+    assert f"others may write to {tmp_path}" in done.stderr
+    assert not list(tmp_path.iterdir())
+    tmp_path.chmod(0o1777)
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 0"]
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 1"]
+    assert [path.name for path in tmp_path.iterdir()] == [str(os.getuid())]
+    assert stat.S_IMODE((tmp_path / str(os.getuid())).stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_another_user_is_not_used(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    os.chown(tmp_path / "theirs", 12345, 12345)
+    command = [sys.executable, "-c", ROLL.format(**CASES["auto"])]
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(tmp_path / "theirs")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["1225.0", "False 0"]
+    assert done.stderr.count("theirs belongs to another user") == 1
 
 
 def test_a_module_is_loaded_once():

@@ -156,7 +156,7 @@ def test_texts_with_the_same_hash_are_different_keys():
     texts = [text(i, after_eight(i)) for i in range(50)]
     table = KeyTable(("k",))
     assert number_all(table, pa.array(texts + texts[::-1])) == [*range(50), *range(49, -1, -1)]
-    assert len({*table._chain._codes[0].keys[:50].tolist()}) == 1
+    assert len({*table.hashes()[:50].tolist()}) == 1
 
 
 def test_without_key_columns_there_is_one_key_once_there_are_rows():

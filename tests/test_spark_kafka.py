@@ -2,7 +2,6 @@
 
 import socket
 import sys
-import time
 import traceback
 from itertools import groupby
 
@@ -13,10 +12,11 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muntin.spark.kafka import KafkaSource, OffsetRange, read_options, register
+from tests.patience import HUNG_S, answered, refused
 
 FIRST_MS = 1_700_000_000_123
 PARTITIONS = 4  # what the broker gives to every topic
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "timeoutSeconds": "0.5", "kafka.log_level": "0"}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "kafka.log_level": "0"}
 
 
 class Broker:
@@ -24,7 +24,7 @@ class Broker:
         self._producer = Producer(
             {"bootstrap.servers": "replaced", "test.mock.num.brokers": 1, "log_level": 0}
         )
-        [broker] = self._producer.list_topics(timeout=10).brokers.values()
+        [broker] = self._producer.list_topics(timeout=HUNG_S).brokers.values()
         self.servers = f"{broker.host}:{broker.port}"
 
     def produce(self, topic, numbers, partitions=3, pad=0):
@@ -85,7 +85,7 @@ def run(rows, checkpoint, batches):
 
     writer = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(HUNG_S)
     return ids
 
 
@@ -248,11 +248,16 @@ def test_deleted_rows_can_be_skipped(broker, deleted):
 def test_a_partition_that_is_shorter_than_it_was_is_an_error(broker):
     broker.produce("short", range(3), partitions=1)
     part = ("short", 0, 1, 9)
-    with pytest.raises(RuntimeError, match=r"topic 'short' ends at 3 and not at 9; .*=false"):
-        read(broker.reader("short", timeoutSeconds="0.5"), *part)
-    reader = broker.reader("short", timeoutSeconds="1.5", failOnDataLoss="false")
-    assert [row["offset"] for row in read(reader, *part)] == [1, 2]
-    assert read(reader, "short", 0, 7, 9) == []
+
+    def short(limit, part=part, **options):
+        return read(broker.reader("short", timeoutSeconds=str(limit), **options), *part)
+
+    refused((RuntimeError, ConnectionError), r"'short' ends at 3 and not at 9; .*=false", short)
+    kept = {"failOnDataLoss": "false"}
+    rows = answered(ConnectionError, lambda limit: short(limit, **kept))
+    assert [row["offset"] for row in rows] == [1, 2]
+    behind = ("short", 0, 7, 9)
+    assert answered(ConnectionError, lambda limit: short(limit, behind, **kept)) == []
 
 
 def test_a_partition_that_is_gone_is_an_error(broker):
@@ -275,14 +280,15 @@ def test_a_topic_that_does_not_exist_is_named(spark, kafka, broker, tmp_path):
 
 
 def test_servers_that_cannot_be_reached_are_named(spark, kafka, tmp_path):
-    stream = kafka(spark.readStream, "plugs", **NOWHERE)
-    message = r"Kafka at 127.0.0.1:1 did not give topic 'plugs' \(waited up to 0.5 s\).*refused"
-    with pytest.raises(StreamingQueryException, match=message):
-        run(stream, tmp_path, {})
+    def start(limit):
+        run(kafka(spark.readStream, "plugs", timeoutSeconds=limit, **NOWHERE), tmp_path, {})
+
+    message = r"Kafka at 127.0.0.1:1 did not give topic 'plugs' \(waited up to \d+ s\).*refused"
+    refused(StreamingQueryException, message, start)
 
 
 def test_tasks_do_not_wait_for_ever_either():
-    reader = KafkaSource({"topic": "plugs", **NOWHERE}).streamReader(None)
+    reader = KafkaSource({"topic": "plugs", "timeoutSeconds": "1", **NOWHERE}).streamReader(None)
     with pytest.raises(
         ConnectionError, match=r"127.0.0.1:1 did not give partition 2 of topic 'plugs'"
     ):
@@ -293,12 +299,10 @@ def test_a_server_that_never_answers_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         servers = f"127.0.0.1:{silent.getsockname()[1]}"
         reader = source(servers, "plugs", timeoutSeconds="1").streamReader(None)
-        started = time.monotonic()
         with pytest.raises(
             ConnectionError, match=f"{servers} did not give .*raise the option timeout"
         ):
             reader.initialOffset()
-        assert time.monotonic() - started < 10
         reader.stop()
 
 
@@ -312,10 +316,11 @@ SASL = {
 
 
 def test_options_reach_the_client_and_credentials_stay_out_of_errors(broker):
-    reader = broker.reader("plugs", timeoutSeconds="1", **SASL)
-    with pytest.raises(ConnectionError, match="SASL") as raised:
-        reader.initialOffset()
-    assert "hunter" not in "".join(traceback.format_exception(raised.value))
+    def ask(limit):
+        broker.reader("plugs", timeoutSeconds=str(limit), **SASL).initialOffset()
+
+    error = refused(ConnectionError, "SASL", ask)
+    assert "hunter" not in "".join(traceback.format_exception(error))
     assert "hunter" not in repr(read_options({"bootstrap.servers": "a", "topic": "b", **SASL}))
 
 

@@ -7,9 +7,8 @@ import time
 from pyspark.sql import functions as F
 
 import muntin as mt
+from tests.patience import HUNG_S
 from tests.spark_streams import BEGIN, SECOND
-
-PATIENCE = 300
 
 
 def run_until(stream, checkpoint, enough) -> list[dict]:
@@ -23,7 +22,7 @@ def run_until(stream, checkpoint, enough) -> list[dict]:
         .option("checkpointLocation", str(checkpoint))
         .start()
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + HUNG_S
     try:
         while not enough(results) and time.monotonic() < deadline:
             assert query.exception() is None

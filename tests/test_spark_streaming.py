@@ -3,6 +3,7 @@
 import datetime as dt
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -159,6 +160,26 @@ def test_metrics_are_in_the_progress(spark, folder, tables, tmp_path):
     assert sum(m["windows"] for m in seen) == len(results)
     assert sum(m["dropped"] for m in seen) > 0
     assert all(m["state_bytes"] > 0 and m["written_bytes"] > 0 for m in seen)
+
+
+@pytest.mark.parametrize("window", [mt.Tumbling("8 s"), mt.Session("2 s"), mt.LastN(3, "5 s")])
+def test_rows_without_a_time_are_counted(spark, tmp_path, window):
+    """Folded first, or sent as rows; among others, and alone in a micro-batch."""
+    whole, none = random_rows(6, 0), random_rows(6, 1, 20)
+    column = whole.schema.get_field_index("ts")
+    some = pa.array([i % 3 == 0 for i in range(len(whole))])
+    part = pc.if_else(some, pa.scalar(None, whole["ts"].type), whole["ts"])
+    tables = [
+        whole.set_column(column, "ts", part),
+        none.set_column(column, "ts", pa.nulls(len(none), whole["ts"].type)),
+        random_rows(6, 2),
+    ]
+    write_files(tmp_path / "in", tables)
+    query = asked({"a": window}, on_bad_time="drop")
+    collect(mt.spark.aggregate(read_stream(spark, tmp_path / "in"), query), tmp_path / "cp")
+    seen = [p["observedMetrics"]["muntin"].asDict() for p in collect.progress]
+    assert sum(m["bad_times"] or 0 for m in seen) == 50 + 20
+    assert sum(m["rows"] or 0 for m in seen) == 100 + 150
 
 
 def test_keys_that_went_quiet_are_reported(spark, tmp_path):

@@ -13,6 +13,7 @@ import muntin as mt
 from muntin.stores import MemoryStore, RedisStore, StoreError, stored
 from muntin.stores.store import WindowTakenError
 from tests.oracle import Oracle
+from tests.patience import HUNG_S
 from tests.redis_server import RedisServer
 from tests.store_writer import WINDOW, affine, heads, open_store, value
 
@@ -49,7 +50,7 @@ class Writers:
         self.process.communicate()
 
 
-def opened(store, deadline_s=20):
+def opened(store, deadline_s=HUNG_S):
     """Open the window as soon as the lease of the writer that was killed has run out."""
     until = time.monotonic() + deadline_s
     while True:
@@ -87,7 +88,7 @@ def test_killed_at_random(kind, tmp_path, redis_server):
 def test_the_server_is_killed_at_random(tmp_path):
     rng = random.Random(5)
     with RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
-        with RedisStore(server.url, timeout=5) as store:
+        with RedisStore(server.url, timeout=HUNG_S) as store:
             window = stored(affine(), store, "w", buffer=4)
             oracle = Oracle(affine())
             failures = 0

@@ -20,6 +20,7 @@ from muntin.stores import MemoryStore, RedisStore, RocksStore, StoreError, store
 from muntin.stores.rocks import _name
 from muntin.stores.store import RECORD
 from tests.oracle import Oracle
+from tests.patience import HUNG_S
 from tests.redis_server import RedisServer, free_port
 from tests.test_stores import settled
 
@@ -150,7 +151,7 @@ def test_an_altered_record_is_found_out():
 def test_redis_goes_away_and_comes_back(tmp_path):
     values = list(range(2000))
     with RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
-        with RedisStore(server.url, timeout=1) as store:
+        with RedisStore(server.url, timeout=HUNG_S) as store:
             window = stored(mt.Collect(), store, "w", buffer=16)
             for turn in range(6):
                 window.bulk_insert(values[window.inserted : window.inserted + 200])
@@ -198,14 +199,23 @@ def test_redis_that_went_back_in_time_is_noticed(redis_server):
             window.flush()
 
 
+def wait_at_most(store, seconds):
+    """Let a store wait so long for answers, on new connections."""
+    pool = store._client.connection_pool
+    pool.connection_kwargs.update(socket_timeout=seconds, socket_connect_timeout=seconds)
+    pool.disconnect()
+
+
 def test_redis_that_is_slow_or_full(tmp_path):
-    with RedisServer(tmp_path) as server, RedisStore(server.url, timeout=0.3) as store:
+    with RedisServer(tmp_path) as server, RedisStore(server.url, timeout=HUNG_S) as store:
         window = stored(mt.Sum(), store, "w", buffer=4)
         window.bulk_insert(range(99))
         server.pause()
+        wait_at_most(store, 0.3)
         with pytest.raises(StoreError, match=r"window 'w': TimeoutError"):
             window.flush()
         server.resume()
+        wait_at_most(store, HUNG_S)
         window.flush()
         window.bulk_insert(range(99))
         store._client.config_set("maxmemory", 1)

@@ -22,6 +22,7 @@ from muntin.watch.history import History
 from muntin.watch.lines import Stretch, compress, points, steps
 from muntin.watch.series import Reports
 from muntin.watch.server import COLUMNS, FILES
+from tests.patience import HUNG_S
 
 NAN = np.nan
 
@@ -423,7 +424,7 @@ def board():
 
 
 def ask(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=HUNG_S)
     connection.request(method, path, headers=headers)
     response = connection.getresponse()
     body = response.read().decode()
@@ -523,7 +524,7 @@ def events(stream):
 def test_drawings_come_as_the_board_changes_and_the_last_one_when_it_is_over(board):
     with serve(board) as server:
         asked = "columns=100&last=10&chosen=yes&key=0&aggregate.ten=v"
-        stream = urlopen(f"{server.url}/events?{asked}", timeout=10)
+        stream = urlopen(f"{server.url}/events?{asked}", timeout=HUNG_S)
         first = [stream.readline().decode() for _ in range(6)]
         board.take(results([("a", 20, "result", 2.0)]))
         board.take(results([("a", 30, "result", 3.0)]))
@@ -542,7 +543,8 @@ def test_a_browser_that_goes_away_is_not_an_error(board, capfd):
     with serve(board) as server:
         connection = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
         connection.sendall(b"GET /events?columns=50&last=0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert connection.recv(15) == b"HTTP/1.0 200 OK"
+        with connection.makefile("rb") as answer:
+            assert answer.read(15) == b"HTTP/1.0 200 OK"
         connection.close()
         board.take(results([("a", 20, "result", 2.0)]))
         assert ask(server, "/")[0] == 200

@@ -74,12 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(error: Exception, verbose: bool) -> int:
     from muntin.jobs import JobError
     from muntin.jobs.errors import one_line
+    from muntin.jobs.safe import masked, printable
 
     if verbose:
-        traceback.print_exception(error)
+        whole = "".join(traceback.format_exception(error))
+        print(printable(masked(whole), keep="\n\t"), file=sys.stderr, end="")
     in_the_file = isinstance(error, JobError)
     more = "" if verbose or in_the_file else " (--verbose shows more)"
-    print(f"muntin: {one_line(error)}{more}", file=sys.stderr)
+    print(f"muntin: {printable(masked(one_line(error)))}{more}", file=sys.stderr)
     return WRONG_USAGE if in_the_file else FAILED
 
 
@@ -94,8 +96,9 @@ def _run(asked: argparse.Namespace, console: "Console") -> int:
 
 def _explain(asked: argparse.Namespace, console: "Console") -> int:
     from muntin.jobs import read_job
+    from muntin.jobs.safe import printable
 
-    console.out(read_job(asked.job).explain(), highlight=False)
+    console.out(printable(read_job(asked.job).explain(), keep="\n"), highlight=False)
     return FINE
 
 

@@ -64,9 +64,7 @@ class Needs:
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
             )
-        if batch.rows and (int(batch.times.max()) > FAR or int(batch.times.min()) < -FAR):
-            bad = int(np.argmax(np.abs(batch.times.astype(np.float64))))
-            raise ValueError(f"row {bad} has time {int(batch.times[bad])}, which is beyond 2**61")
+        _bounded(batch.times, "time")
         return batch
 
     def extra(self, batch: Batch) -> dict[str, Array]:
@@ -79,7 +77,7 @@ class Needs:
                     f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
                     f"without nulls; it has {column.dtype}"
                 )
-            extra[measure] = column.values.astype(np.int64)
+            extra[measure] = _bounded(column.values, f"{measure!r} =")
         if self.records:
             extra[ROW] = self._records(batch)
         return extra
@@ -93,6 +91,14 @@ class Needs:
         columns |= {name: column.objects() for name, column in batch.columns.items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
+
+
+def _bounded(values: Array, what: str) -> Array:
+    """Return whole numbers as int64, or name the row of one that is so far from 0 that sums overflow."""
+    if len(values) and (int(values.max()) > FAR or int(values.min()) < -FAR):
+        row = int(np.argmax((values > FAR) | (values < -FAR)))
+        raise ValueError(f"row {row} has {what} {int(values[row])}, which is beyond 2**61")
+    return values.astype(np.int64, copy=False)
 
 
 def measured_in_time(query: Query) -> bool:

@@ -21,8 +21,9 @@ from muntin.slicing.cells import KEY_OF, LAST, ROWS, Cells
 from muntin.slicing.grid import GridLane
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
-from muntin.slicing.loops import ALWAYS, FAR, Array, compiled_loops
+from muntin.slicing.loops import ALWAYS, END_OF_TIME, FAR, Array, compiled_loops
 from muntin.slicing.partials import Partials
+from muntin.slicing.pieces import steps
 from muntin.slicing.rows import Rows
 from muntin.slicing.runs import whole
 from muntin.tables import time_type, write_table
@@ -290,13 +291,18 @@ class Operator:
             self._forget_idle(journal)
             return table
 
-    def _report(self, uptos: list[Array], journal: Journal) -> pa.Table:
-        """Let each lane report up to a watermark."""
-        pairs = zip(self._lanes, uptos, strict=True)
-        table = self._table([lane.advance(upto, journal) for lane, upto in pairs])
+    def _report(self, upto: list[Array], journal: Journal) -> pa.Table:
+        """Let each lane report up to a watermark, in pieces if that is much."""
+        expected = [lane.expected(time) for lane, time in zip(self._lanes, upto, strict=True)]
+        tables = []
+        for times in steps(expected, upto):
+            pairs = zip(self._lanes, times, strict=True)
+            tables.append(self._table([lane.advance(time, journal) for lane, time in pairs]))
         for lane in self._lanes:
             lane.settle(journal)
-        return table
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def _upto(self, lane: AnyLane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
@@ -328,11 +334,12 @@ class Operator:
         if watermark is None:
             return None if self._latest == ALWAYS else self._latest - self.query.delay
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return max(-FAR, min(int(watermark), FAR))
+            return max(-FAR, min(int(watermark), END_OF_TIME))
         try:
-            return int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
+        except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise TypeError(f"a watermark is a time, got {watermark!r}") from error
+        return max(-FAR, min(time, END_OF_TIME))
 
     def finish(self, data: Any) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muntin.demo.results import KINDS, Change, Identity, Results, Row, identity, moment
+from muntin.jobs.safe import printable
 
 SHOWN = 6
 MARKS = {"result": "+", "update": "~", "retract": "x"}
@@ -84,7 +85,8 @@ def results_table(rows: Sequence[Row], marked: Mapping[Identity, str]) -> Table:
     for row, after in zip_longest(rows, rows[1:]):
         kind = marked.get(identity(row), "")
         last = after is None or after["window"] != row["window"]
-        table.add_row(MARKS.get(kind), *cells(row), style=STYLES.get(kind), end_section=last)
+        texts = (Text(printable(text)) for text in cells(row))
+        table.add_row(MARKS.get(kind), *texts, style=STYLES.get(kind), end_section=last)
     return table
 
 
@@ -118,7 +120,8 @@ def line(change: Change) -> Text:
         text += f", {before['flights']} -> {row['flights']} flights"
     elif before is not None:
         text += f"median {before['median']:g} min, {_number(before['flights'], 'flight')}"
-    return Text(text, style=STYLES[change.kind], no_wrap=True, overflow="ellipsis")
+    style = STYLES[change.kind]
+    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def largest(changes: Sequence[Change]) -> list[Change]:

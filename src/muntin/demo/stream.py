@@ -49,7 +49,8 @@ def run(stream: Any, mode: str, checkpoint: Path, take: Take) -> Run:
         query.stop()  # also when the user has had enough
     progress = query.recentProgress
     counted = [row.asDict() for p in progress for row in p["observedMetrics"].values()]
-    watermark = datetime.fromisoformat(progress[-1]["eventTime"]["watermark"])
+    reached = [p["eventTime"]["watermark"] for p in progress if "watermark" in p["eventTime"]]
+    watermark = datetime.fromisoformat(reached[-1])
     return Run(
         seconds=tuple(p["durationMs"]["triggerExecution"] / 1000 for p in progress),
         late=sum(c["late"] or 0 for c in counted),

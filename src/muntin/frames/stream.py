@@ -32,6 +32,8 @@ POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 ALL = slice(None)
 FEW_SLOTS = 1024
 """A ring of so many is copied as a whole."""
+FURTHEST = 2**62
+"""Times before 0 and sizes go no further, so that their difference fits into 64 bits."""
 
 
 class Rolling:
@@ -59,8 +61,8 @@ class Rolling:
             raise ValueError(f"algorithm must be one of {', '.join(STEPS)}, got {algorithm!r}")
         self._timed = is_duration(size)
         self._size = microseconds(size)
-        if self._size <= 0:
-            raise ValueError(f"a window's size must be positive, got {size!r}")
+        if not 0 < self._size <= FURTHEST:
+            raise ValueError(f"a window's size must be positive and 2**62 at most, got {size!r}")
         self._least = min_periods if min_periods is not None else (1 if self._timed else self._size)
         self._algorithm = algorithm
         self._last: int | None = None
@@ -126,17 +128,26 @@ class Rolling:
         stamps = read(on, "on")
         times = whole_times(stamps, rows)
         if self._reach is None:
-            self._reach = scaled(self._size, stamps)
-        if self._reach != scaled(self._size, stamps):
+            self._reach = self._scaled(stamps)
+        if self._reach != self._scaled(stamps):
             raise TypeError(f"times came in another unit before; convert {stamps.dtype}")
         before = times[:1] if self._last is None else np.array([self._last])
-        falls = np.diff(np.concatenate((before, times))) < 0
+        stamps_in_order = np.concatenate((before, times))
+        falls = stamps_in_order[1:] < stamps_in_order[:-1]
         if falls.any():
             row = int(np.argmax(falls))
             raise ValueError(
                 f"times must not fall: row {row} is at {times[row]}, before its predecessor"
             )
+        if len(times) and int(times[0]) < -FURTHEST:
+            raise ValueError(f"row 0 has time {int(times[0])}, which is before -2**62")
         return times
+
+    def _scaled(self, stamps: Column) -> int:
+        reach = scaled(self._size, stamps)
+        if reach > FURTHEST:
+            raise ValueError(f"a window of {reach} in the unit of the times is longer than 2**62")
+        return reach
 
     def _start(self, column: Column) -> "_Ring | _Objects":
         times = column.dtype.kind in "mM" and self.aggregate.kernel is None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.jobs import names
+from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
 from muntin.jobs.sources import Source, read_source
@@ -33,16 +34,15 @@ class Job:
     settings: Mapping[str, Any] = field(repr=False)
 
     def explain(self) -> str:
-        """Say what is read, how the query will run and why, and what is written."""
-        return "\n".join(
-            [
-                f"source: {self.source.describe()}",
-                "",
-                self.query.explain(),
-                "",
-                f"sink: {self.sink.describe(self.source.stream)}",
-            ]
-        )
+        """Say what is read, how the query will run and why, and what is written; without secrets."""
+        lines = [
+            f"source: {self.source.describe()}",
+            "",
+            self.query.explain(),
+            "",
+            f"sink: {self.sink.describe(self.source.stream)}",
+        ]
+        return masked("\n".join(lines))
 
     @property
     def mode(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from muntin.jobs.job import Job
-from muntin.jobs.progress import Totals
+from muntin.jobs.progress import Totals, behind, mark
 from muntin.jobs.quiet import interruptions, silence, started
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _stream(
     totals = Totals()
     status.update("waiting for rows")
 
-    def take(progress: dict[str, Any]) -> None:
+    def take(progress: Mapping[str, Any]) -> None:
         totals.add(progress)
         status.update(escape(str(totals)))
         if board is not None:
@@ -121,15 +121,17 @@ def _stream(
 
 
 def _follow(
-    query: "StreamingQuery", interrupted: threading.Event, take: Callable[[dict[str, Any]], None]
+    query: "StreamingQuery", interrupted: threading.Event, take: Callable[[Mapping[str, Any]], None]
 ) -> None:
-    """Tell of every micro-batch until a stream ends or is interrupted."""
-    seen, active = -1, True
+    """Pass on every progress until a stream ends or is interrupted."""
+    seen: tuple[Any, Any] | None = None
+    active = True
     while active and not interrupted.wait(POLL_S):
-        active = query.isActive  # asked first: what comes between the two is told, too
+        active = query.isActive  # asked first: what comes between the two is passed on, too
         last = query.lastProgress
-        if last is not None and last["batchId"] > seen:
-            for progress in query.recentProgress:
-                if progress["batchId"] > seen:
-                    take(json.loads(progress.json))
-            seen = last["batchId"]
+        if last is None or mark(last) == seen:
+            continue
+        recent = [json.loads(progress.json) for progress in query.recentProgress]
+        for progress in behind(recent, seen):
+            take(progress)
+        seen = mark(recent[-1])

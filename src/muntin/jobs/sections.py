@@ -33,7 +33,7 @@ class Section:
         self._file = file
         self._name = name
         if not isinstance(values, dict):
-            raise JobError(f"{file}: [{name}] is a table, got {values!r}")
+            raise JobError(f"{file}: [{name}] is a table, got {_kind(values)}")
         self._values = values
 
     def __contains__(self, key: str) -> bool:
@@ -64,7 +64,7 @@ class Section:
         """Return a value of the right kind, or the default."""
         value = self._values.get(key, default)
         if value is not default and not isinstance(value, kind):
-            raise self.error(f"this must be {KINDS[kind]}, got {value!r}", key)
+            raise self.error(f"this must be {KINDS[kind]}, got {_kind(value)}", key)
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Section:
         given = self._values.get(key, [])
         texts = [given] if isinstance(given, str) else given
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise self.error(f"this must be a text or a list of texts, got {given!r}", key)
+            raise self.error(f"this must be a text or a list of texts, got {_kind(given)}", key)
         return tuple(texts)
 
     def place(self, key: str, example: str) -> str:
@@ -95,6 +95,12 @@ class Section:
                 flat[prefix + key] = value
             else:
                 raise self.error(
-                    f"this must be a text, a number, true or false, got {value!r}", key
+                    f"this must be a text, a number, true or false, got {_kind(value)}", key
                 )
         return flat
+
+
+def _kind(value: Any) -> str:
+    """Say what a value is; a text, a list or a table may hold secrets, and is not shown."""
+    kinds = {str: "a text", list: "a list", dict: "a table"}
+    return next((what for kind, what in kinds.items() if isinstance(value, kind)), repr(value))

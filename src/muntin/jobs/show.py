@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import types as kinds
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from muntin.jobs.safe import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,15 +34,13 @@ def show(
         zone = " (UTC)" if kinds.is_timestamp(field.type) and field.type.tz else ""
         number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
         table.add_column(
-            escape(field.name) + zone,
+            Text(printable(field.name) + zone),
             justify="right" if number else "left",
             no_wrap=not kinds.is_nested(field.type),
             overflow="fold",
         )
     for row in rows.slice(0, SHOWN).to_pylist():
-        table.add_row(
-            *(escape(cell(value)) for value in row.values()), style=STYLES.get(row["kind"])
-        )
+        table.add_row(*(Text(cell(value)) for value in row.values()), style=STYLES.get(row["kind"]))
     console.print(table)
     if rows.num_rows > SHOWN:
         console.print(f"more than {SHOWN} results: a sink of files or a table takes all of them")
@@ -59,7 +59,7 @@ def cell(value: Any) -> str:
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ")
     if isinstance(value, dict):
-        return " ".join(f"{name}={cell(part)}" for name, part in value.items())
+        return " ".join(f"{cell(name)}={cell(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
-    return str(value)
+    return printable(str(value))

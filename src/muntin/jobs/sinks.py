@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.show import show
 
@@ -35,25 +36,26 @@ NESTED = ("array", "map", "struct")
 
 @dataclass(frozen=True)
 class Sink:
-    """Where results go; `options` are Spark's own and may hold secrets, as `place` may of JDBC."""
+    """Where results go; `options` are Spark's own and may hold secrets, as addresses may."""
 
     format: str
     place: str = field(repr=False)
     table: str
-    checkpoint: str | None
+    checkpoint: str | None = field(repr=False)
     mode: str | None
     options: Mapping[str, Any] = field(repr=False)
 
     def describe(self, stream: bool) -> str:
         """Say in a line what is written."""
-        files = f"{self.format} files in {self.place}"
+        place = masked(self.place)
+        files = f"{self.format} files in {place}"
         what = {
             "console": "tables on the console",
-            "sqlite": f"table {self.table} of the SQLite file {self.place}, kept current",
+            "sqlite": f"table {self.table} of the SQLite file {place}, kept current",
             "jdbc": f"table {self.table} behind {':'.join(self.place.split(':')[:2])}, appended to",
         }
         parts = [what.get(self.format, files + (", a folder per micro-batch" if stream else ""))]
-        parts += [f"checkpoint {self.checkpoint}"] if self.checkpoint else []
+        parts += [f"checkpoint {masked(self.checkpoint)}"] if self.checkpoint else []
         return "; ".join(parts)
 
     def check(self, spark: "SparkSession") -> None:
@@ -62,7 +64,8 @@ class Sink:
             return
         if not _exists(spark, f"{self.checkpoint}/metadata"):
             raise JobError(
-                f"{self.place} has results already, and the checkpoint {self.checkpoint} is new: "
+                f"{masked(self.place)} has results already, and the checkpoint "
+                f"{masked(str(self.checkpoint))} is new: "
                 "choose another path, or go on with the checkpoint of these results"
             )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from muntin.jobs.safe import masked
 from muntin.jobs.sections import Section, nearest
 
 if TYPE_CHECKING:
@@ -20,20 +21,20 @@ SHAPED = ("select", "where", "options")
 
 @dataclass(frozen=True)
 class Source:
-    """Rows to come; `options` are Spark's own and may hold secrets."""
+    """Rows to come; `options` are Spark's own and may hold secrets, as `place` may."""
 
     format: str
     stream: bool
-    place: str
+    place: str = field(repr=False)
     schema: str | None
     select: tuple[str, ...]
-    where: str | None
+    where: str | None = field(repr=False)
     options: Mapping[str, Any] = field(repr=False)
 
     def describe(self) -> str:
         """Say in a line what is read."""
         what = {"kafka": f"topic {self.place} of Kafka", "rate": "Spark's rate of rows"}
-        parts = [what.get(self.format, f"{self.format} files in {self.place}")]
+        parts = [what.get(self.format, f"{self.format} files in {masked(self.place)}")]
         parts[0] += ", as a stream" if self.stream else ", as it is now"
         parts += [f"where {self.where}"] if self.where else []
         parts += [f"select {', '.join(self.select)}"] if self.select else []

@@ -2,17 +2,29 @@
 
 One folder by the platform's convention, or MUNTIN_CACHE_DIR. A module is written under another name
 and renamed, so that processes that start at once never see half of it. In a folder that cannot be
-written, modules live in memory and are compiled anew in each process.
+written, modules live in memory and are compiled again in each process.
+
+Nothing is run because it lies there: a module's text is the one that was generated, and the file has to
+be the same. Numba loads machine code by unpickling it, so the folder and its files must belong to this
+user or to root, and nobody else may write to them. A folder that others write to is used only with the
+sticky bit, which keeps them from touching files of this user. Broken files are made again.
 """
 
 import hashlib
 import importlib.util
 import os
+import pickle
+import stat
 import sys
 import tempfile
 import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import platformdirs
 
@@ -20,6 +32,9 @@ from muntin._version import __version__
 
 _LOADED: dict[str, ModuleType] = {}
 _LOADING = threading.RLock()
+MACHINE_CODE = "__pycache__"
+"""Where Numba puts its files, beside a module."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def folder() -> Path:
@@ -33,6 +48,7 @@ def load_module(text: str) -> ModuleType:
     import numba
 
     key = f"{text}\n{numba.__version__}\n{sys.version_info[:2]}"
+    key += "\nbounds are checked" if getattr(numba.config, "BOUNDSCHECK", None) else ""
     name = f"muntin_kernel_{hashlib.sha256(key.encode()).hexdigest()[:20]}"
     if name not in _LOADED:
         with _LOADING:
@@ -52,10 +68,11 @@ def _run(name: str, text: str) -> ModuleType:
     module.__dict__["CACHED"] = True
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, str(path), "exec"), module.__dict__)  # never what lies there
     except BaseException:
         del sys.modules[name]
         raise
+    _guard(module)
     return module
 
 
@@ -68,15 +85,128 @@ def memory_module(name: str, text: str, **names: object) -> ModuleType:
 
 
 def _written(name: str, text: str) -> Path | None:
-    path = folder() / f"{name}.py"
-    if path.exists():
-        return path
+    """Return a file with this text in a folder that nobody else can change; None if there is none."""
+    place = folder()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
+        _make(place)
+        if not _is_safe(place):
+            return None
+        if place.stat().st_mode & OTHERS_WRITE:
+            place = place / str(os.getuid())  # in a folder for all, each user has one
+            _make(place)
+        _make(place / MACHINE_CODE)
+        if not (_is_safe(place) and _is_safe(place / MACHINE_CODE)):
+            return None
+        path = place / f"{name}.py"
+        _discard_foreign(place / MACHINE_CODE, name)
+        if not _is_ours(path) or path.read_bytes() != text.encode():
+            _write(path, text)
     except OSError:
         return None
     return path
+
+
+def _make(place: Path) -> None:
+    """Make a folder which only its owner writes; the user's own one is closed to others again."""
+    place.mkdir(mode=0o755 if _is_shared() else 0o700, parents=True, exist_ok=True)
+    status = place.stat()
+    if not _is_shared() and _belongs(status) and status.st_mode & OTHERS_WRITE:
+        place.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS_WRITE)
+
+
+def _is_shared() -> bool:
+    return "MUNTIN_CACHE_DIR" in os.environ
+
+
+def _is_safe(place: Path) -> bool:
+    """Whether nobody but this user and root can change what a folder has, or say why it is not used."""
+    status = place.stat()
+    if not _belongs(status):
+        _warn(f"{place} belongs to another user")
+    elif status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX:
+        _warn(f"others may write to {place}: chmod go-w, or set its sticky bit (chmod +t)")
+    else:
+        return True
+    return False
+
+
+def _belongs(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid in (os.getuid(), 0)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is this user's or root's, and nobody else can write to it."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    writable = hasattr(os, "getuid") and status.st_mode & OTHERS_WRITE
+    return stat.S_ISREG(status.st_mode) and _belongs(status) and not writable
+
+
+def _discard_foreign(place: Path, name: str) -> None:
+    """Delete a module's machine code that others could have written: Numba runs what it unpickles."""
+    for path in place.glob(f"{name}.*"):
+        if not _is_ours(path):
+            path.unlink(missing_ok=True)  # where that is not allowed, the module lives in memory
+
+
+def _write(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(temporary, _file_mode())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _file_mode() -> int:
+    """Return the mode of files: others read them where the folder is shared on purpose."""
+    return 0o644 if _is_shared() else 0o600
+
+
+@cache
+def _warn(why: str) -> None:
+    """Say once why nothing is kept."""
+    warnings.warn(
+        f"compiled code is not kept between processes, because {why} (the folder is "
+        "MUNTIN_CACHE_DIR, or the user's cache)",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _guard(module: ModuleType) -> None:
+    """Let Numba compile again where its files are broken, and go on where it cannot write them."""
+    for dispatcher in vars(module).values():
+        held: Any = getattr(dispatcher, "_cache", None)
+        if hasattr(held, "_cache_file"):
+            held.load_overload = _loading(held, held.load_overload)
+            held.save_overload = _saving(held, held.save_overload)
+
+
+def _loading(held: Any, load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_overload(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:  # a broken pickle raises anything
+            with suppress(OSError):
+                held.flush()
+            return None
+
+    return load_overload
+
+
+def _saving(held: Any, save: Callable[..., Any]) -> Callable[..., Any]:
+    def save_overload(*arguments: Any) -> None:
+        with suppress(OSError, EOFError, pickle.PickleError):
+            save(*arguments)
+            place = Path(held.cache_path)
+            for path in place.glob(f"{Path(held._cache_file._index_path).stem}.*"):
+                path.chmod(_file_mode())
+
+    return save_overload

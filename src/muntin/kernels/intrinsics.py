@@ -43,6 +43,17 @@ def leading_zeros(typing_context, word):  # noqa: ARG001, D103
 
 
 @intrinsic
+def folded(typing_context, a, b):  # noqa: ARG001, D103
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        twice = ir.IntType(128)
+        product = builder.mul(*(builder.zext(word, twice) for word in arguments))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(twice, 64)), _WORD)
+        return builder.xor(upper, builder.trunc(product, _WORD))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
 def put_four(typing_context, array, i, a, b, c, d):  # noqa: ARG001, D103
     def generate(context, builder, signature, arguments):
         held, place = signature.args[0].dtype, _place(context, builder, signature, arguments)
@@ -101,6 +112,11 @@ if config.DISABLE_JIT:
     def leading_zeros(word):
         """Return how many bits are above the highest that is set."""
         return np.uint64(64 - int(word).bit_length())
+
+    def folded(a, b):
+        """Return the upper and the lower half of a product, xored."""
+        product = int(a) * int(b)
+        return np.uint64((product >> 64) ^ (product & 2**64 - 1))
 
     def put_four(array, i, a, b, c, d):
         """Put four values side by side into an array."""

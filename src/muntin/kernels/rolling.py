@@ -18,7 +18,7 @@ from muntin.aggregates import Aggregate
 from muntin.aggregators import ALGORITHMS, TwoStacksLite
 from muntin.kernels.build import Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout
-from muntin.kernels.spans import Array, Spans, time_spans
+from muntin.kernels.spans import Array, Spans, time_spans, within_reach
 
 U = np.uint64
 ROWS_PER_THREAD = 1 << 19
@@ -147,6 +147,7 @@ def roll_times(
     aggregate: Aggregate, rows: Rows, times: Array, size: int, closed: str, threads: int
 ) -> Results:
     """Aggregate the rows of the last `size` of time, for every row."""
+    times, size = within_reach(times, size)
     kernels = _kernels(aggregate, rows, len(rows))
     outs, values = kernels.outputs(len(rows)), rows.values()
     past = np.int64(closed in ("right", "neither"))
@@ -199,6 +200,7 @@ def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> 
 
 def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Results:
     """Aggregate the last n rows with the step functions of one algorithm."""
+    n = min(n, len(rows))
     kernels = compiled(aggregate, rows.layout(steps=algorithm))
     outs, values = kernels.outputs(len(rows)), rows.values()
     slots = _power_of_two(min(n, len(rows)))
@@ -213,6 +215,7 @@ def roll_ring_times(
     aggregate: Aggregate, rows: Rows, times: Array, size: int, closed: str, algorithm: str
 ) -> Results:
     """Aggregate the last `size` of time, closed on the right, with an algorithm's step functions."""
+    times, size = within_reach(times, size)
     kernels = compiled(aggregate, rows.layout(steps=algorithm))
     outs, values = kernels.outputs(len(rows)), rows.values()
     spans = time_spans(times, size, closed, center=False)

@@ -20,6 +20,8 @@ Array = np.ndarray[Any, Any]
 Bound = int | float | None
 Side = Literal["left", "right"]
 CLOSED = ("right", "left", "both", "neither")
+FURTHEST = 2**63 - 2
+"""No sum of a time and a size is further from 0."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Spans:
 
 def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:
     """Return the windows of n rows; first[i] is the first row of row i's group."""
+    n = min(n, 2 * rows + 2)  # further than that, there is no row
     ends = np.arange(1, rows + 1)
     if center:
         ends += (n - 1) // 2
@@ -59,6 +62,7 @@ def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None)
 
 def time_spans(times: Array, size: int, closed: str, center: bool) -> Spans:
     """Return the windows of time around each row's time."""
+    times, size = within_reach(times, size)
     left: Side = "left" if closed in ("left", "both") else "right"
     right: Side = "right" if closed in ("right", "both") else "left"
     half = size // 2
@@ -81,12 +85,35 @@ def group_time_spans(groups: "Groups", times: Array, size: int, closed: str, cen
     return Spans(spans.starts, np.maximum(spans.starts, ends))
 
 
+def within_reach(times: Array, size: int) -> tuple[Array, int]:
+    """Return times and a size that give the same windows, and of which no sum leaves 64 bits."""
+    if len(times) == 0:
+        return times, min(size, FURTHEST)
+    first, last = int(times[0]), int(times[-1])
+    size = min(size, 2 * (last - first) + 2)  # further than that, there is no row
+    if max(abs(first), abs(last)) + size <= FURTHEST:
+        return times, size
+    if last - first + size > FURTHEST:
+        raise ValueError(
+            f"the times of rows 0 and {len(times) - 1}, {first} and {last}, are too far apart: they "
+            "must be within 2**61"
+        )
+    return times - first, size
+
+
 def tick_spans(times: Array, size: int, every: int) -> tuple[Array, Spans]:
     """Return the multiples of `every` from the first row to after the last, and [tick - size, tick)."""
     first = (int(times[0]) // every + 1) * every
     last = (int(times[-1]) // every + 1) * every
+    if last > FURTHEST:
+        raise ValueError(
+            f"the first multiple of {every} after the time of row {len(times) - 1}, {int(times[-1])}, "
+            "does not fit into 64 bits: choose a shorter every"
+        )
     ticks = np.arange(first, last + 1, every, dtype=np.int64)
-    return ticks, Spans(np.searchsorted(times, ticks - size), np.searchsorted(times, ticks))
+    lows, beyond = _moved(ticks, -size)
+    starts = np.where(beyond, 0, np.searchsorted(times, lows))
+    return ticks, Spans(starts, np.searchsorted(times, ticks))
 
 
 @dataclass(frozen=True)
@@ -115,9 +142,9 @@ class Groups:
 def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
     """Return the rows from `low` to `high` beside each row; None is the end of its group."""
     first, after = groups.first, groups.after
-    at = np.arange(len(first))
-    starts = first if low is None else np.clip(at + low, first, after)
-    ends = after if high is None else np.clip(at + high + 1, first, after)
+    at, rows = np.arange(len(first)), len(first) + 1
+    starts = first if low is None else np.clip(at + _clipped(low, rows), first, after)
+    ends = after if high is None else np.clip(at + _clipped(high, rows) + 1, first, after)
     return Spans(starts, ends)
 
 
@@ -133,25 +160,33 @@ def range_frames(
     if valid is not None:
         known = known + np.add.reduceat((~valid).astype(np.int64), known)
     starts, ends = groups.first, groups.after
+    first = np.repeat(known, np.diff(edges))
+    there = np.arange(len(starts)) >= first
     if low is not None:
-        open_left = closed in ("right", "neither")
-        _loops().find_starts(values, edges, known, _moved(values, low), open_left, starts)
+        lows, beyond = _moved(values, low)
+        _loops().find_starts(values, edges, known, lows, closed in ("right", "neither"), starts)
+        starts[beyond & there] = (first if low < 0 else groups.after)[beyond & there]
     if high is not None:
-        open_right = closed in ("left", "neither")
-        _loops().find_ends(values, edges, known, _moved(values, high), open_right, ends)
+        highs, beyond = _moved(values, high)
+        _loops().find_ends(values, edges, known, highs, closed in ("left", "neither"), ends)
+        ends[beyond & there] = (first if high < 0 else groups.after)[beyond & there]
     return Spans(starts, ends)
 
 
-def _moved(values: Array, by: int | float) -> Array:
-    """Return values + by, or the last number that there is."""
-    if values.dtype.kind == "f":
-        return values + by
+def _moved(values: Array, by: int | float) -> tuple[Array, Array]:
+    """Return values + by, and which of them are beyond what their type can hold."""
+    if values.dtype.kind == "f" or isinstance(by, float):
+        return values + by, np.zeros(len(values), np.bool_)
     end = np.iinfo(values.dtype)
-    by = min(max(by, end.min), end.max)
-    moved = values + by
-    if by < 0:
-        return np.where(moved > values, end.min, moved)
-    return np.where(moved < values, end.max, moved)
+    beyond: Array = values < end.min - by if by < 0 else values > end.max - by
+    step = min(abs(by), end.max)
+    rest = min(abs(by) - step, end.max)  # 1 where -2**63 is subtracted
+    return values - step - rest if by < 0 else values + step + rest, beyond
+
+
+def _clipped(by: int | float, rows: int) -> int | float:
+    """Return a number of rows that reaches as far as `by`, where there are so many."""
+    return max(-rows, min(by, rows))
 
 
 @cache

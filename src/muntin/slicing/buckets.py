@@ -27,7 +27,7 @@ class BucketLane(GridLane):
         (window,) = windows.values()
         self._window = window
         self._behind = window.size - window.every
-        self._periods = np.array([[window.every, window.every, window.origin]])
+        self._periods = np.array([[window.every, window.every, window.origin % window.every]])
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)

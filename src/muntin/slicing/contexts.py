@@ -15,9 +15,25 @@ from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.books import Book, check_book
 from muntin.slicing.grid import less
-from muntin.slicing.lane import RESULT, RETRACT, UPDATE, Prepared, Report, beginnings, longer
+from muntin.slicing.lane import (
+    END,
+    HI,
+    KEY,
+    KIND,
+    LO,
+    RESULT,
+    RETRACT,
+    START,
+    UPDATE,
+    WINDOW,
+    Prepared,
+    Report,
+    beginnings,
+    longer,
+)
 from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
+from muntin.slicing.pieces import NOT_MANY, Expected, refuse_countless
 from muntin.slicing.policies import check_left, enforce, forget, tell
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.runs import span, whole
@@ -26,6 +42,7 @@ from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 
 ROW = "row"
 Line = tuple[int, int, int, int, int, int, int]
+NOTHING = np.zeros((0, 7), np.int64)
 
 
 class ContextLane:
@@ -134,19 +151,35 @@ class ContextLane:
         """Report the windows that are complete or have changed, and retract those that are no more."""
         before = self._time
         self._time = np.maximum(watermark, before)
-        lines: list[Line] = []
+        found = [NOTHING]
         visited = self._visited()
         self._note_visited(visited, journal)
         for key in visited:
             place = key if self._ordered else 0
-            lines += self._report(key, int(before[place]), int(self._time[place]), journal)
+            found += self._report(key, int(before[place]), int(self._time[place]), journal)
         self._fresh = {}
-        windows = np.array(lines, np.int64).reshape(-1, 7)
+        windows = np.concatenate(found)
         valued = windows[:, 5] > windows[:, 4]
         lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (4, 5))
         keys = beginnings(windows[valued, 0])
         runs = beginnings(windows[valued, 0], np.diff(lo) < 0)
         return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+
+    def expected(self, watermark: Array) -> Expected:
+        """Return about how many windows will be due by a watermark, and between which times they end."""
+        keys = np.nonzero(self.kept.runs.length)[0]
+        ticking = {n: w.every for n, w in self.windows.items() if isinstance(w, Ticking)}
+        if self._changes or not ticking or len(keys) == 0:
+            return NOT_MANY
+        first = self.kept.runs.meta[self.kept.runs.head[keys], 0]
+        places = keys if self._ordered else np.zeros(len(keys), np.int64)
+        after = np.maximum(first, self._time[places])
+        upto = np.maximum(after, watermark[places])
+        stretch = float(np.sum(upto.astype(np.float64) - after))
+        for name, every in ticking.items():
+            refuse_countless(name, stretch / every)
+        count = sum(stretch / every for every in ticking.values())
+        return Expected(int(count), int(after.min()), int(upto.max()))
 
     def _visited(self) -> list[int]:
         if self._ticks:
@@ -164,25 +197,25 @@ class ContextLane:
         for books in self._books:
             journal.entries(books, visited, Book.without_context)
 
-    def _report(self, key: int, after: int, upto: int, journal: Journal) -> list[Line]:
+    def _report(self, key: int, after: int, upto: int, journal: Journal) -> list[Array]:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
         runs = self.kept.runs
         head, count = int(runs.head[key]), int(runs.length[key])
         meta = runs.meta[head : head + count]
         final = ALWAYS if upto < ALWAYS + self.lateness else upto - self.lateness
-        lines: list[Line] = []
+        found: list[Array] = []
         needed, due = count, NEVER
         for d, window in enumerate(self.windows.values()):
             if isinstance(window, LastN):
-                lines += self._last_rows(key, d, window, meta[:, 0], meta[:, 2], after, upto)
+                found.append(self._last_rows(key, d, window, meta[:, 0], meta[:, 2], after, upto))
                 before_final = int(np.searchsorted(meta[:, 0], final))
                 needed = min(needed, max(before_final - window.n, 0))
             elif isinstance(window, Policy):
-                lines += self._left(key, d, window, meta, upto)
+                found.append(_lines(self._left(key, d, window, meta, upto)))
                 needed = min(needed, forget(self._books[d][key], meta[:, 0], final))
             else:
                 assert isinstance(window, ContextAwareWindow)
-                lines += self._contexts(key, d, window, meta, upto)
+                found.append(_lines(self._contexts(key, d, window, meta, upto)))
                 book = self._books[d][key]
                 book.forget(final)
                 start = book.edges[0] if book.edges else NEVER
@@ -194,35 +227,42 @@ class ContextLane:
         meta[:, 2] = 0
         runs.drop_front(np.array([key]), np.array([needed]), journal)
         self._first_rank[key] += needed
-        return lines
+        return found
 
     def _last_rows(
         self, key: int, d: int, window: LastN, times: Array, new: Array, after: int, upto: int
-    ) -> list[Line]:
+    ) -> Array:
         """Return the last n rows at each end that is due, or whose rows have changed."""
-        head, rank = int(self.kept.runs.head[key]), int(self._first_rank[key])
+        head = int(self.kept.runs.head[key])
         if len(times) == 0:
-            return []
+            return NOTHING
+        fresh, known = self._fresh.get(key, NEVER), times[new == 0]
         if self._changes:
             ends = ends_after_rows(window, times, upto)
-            ends = ends[ends > after]
+            again = ends[(ends > fresh) & (ends <= after)]
+            ends, before = ends[ends > after], ends_after_rows(window, known, after)
         else:
             ends = all_ends(window, max(after, int(times[0])), upto)
-        fresh = self._fresh.get(key, NEVER)
-        again = all_ends(window, fresh, after) if fresh < after else times[:0]
+            again = all_ends(window, fresh, after) if fresh < after else times[:0]
+            before = again[np.searchsorted(known, again) > 0]
+        found = self._at(key, d, window, times, again)
         total = np.append(0, np.cumsum(new))
-        lines: list[Line] = []
-        for group, late in ((again, True), (ends, False)):
-            hi = np.searchsorted(times, group)
-            lo = np.maximum(hi - window.n, 0)
-            for end, a, b in zip(group.tolist(), lo.tolist(), hi.tolist(), strict=True):
-                if late and total[b] == total[a]:
-                    continue
-                if self.whole_only and b - a < window.n:
-                    continue
-                kind = UPDATE if late and b > total[b] else RESULT
-                lines.append((key, d, rank + a, end, head + a, head + b, kind))
-        return lines
+        found = found[total[found[:, HI]] > total[found[:, LO]]]
+        found[np.isin(found[:, END], before), KIND] = UPDATE
+        found = np.concatenate([found, self._at(key, d, window, times, ends)])
+        if self.whole_only:
+            found = found[found[:, HI] - found[:, LO] >= window.n]
+        found[:, [LO, HI]] += head
+        return found
+
+    def _at(self, key: int, d: int, window: LastN, times: Array, ends: Array) -> Array:
+        """Return the last n of a key's rows at each end, as rows of its run."""
+        found = np.empty((len(ends), 7), np.int64)
+        found[:, KEY], found[:, WINDOW], found[:, END], found[:, KIND] = key, d, ends, RESULT
+        found[:, HI] = np.searchsorted(times, ends)
+        found[:, LO] = np.maximum(found[:, HI] - window.n, 0)
+        found[:, START] = self._first_rank[key] + found[:, LO]
+        return found
 
     def _left(self, key: int, d: int, window: Policy, meta: Array, upto: int) -> list[Line]:
         """Return what the policy has left at each end that is due, or where that has changed."""
@@ -365,3 +405,7 @@ class ContextLane:
     def bytes(self) -> int:
         """The memory of the kept rows; of objects, that of their references."""
         return self.kept.bytes
+
+
+def _lines(windows: list[Line]) -> Array:
+    return np.array(windows, np.int64).reshape(-1, 7)

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from muntin.slicing.listed import edge_after
 from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
 from muntin.slicing.runs import whole
 from muntin.windows import ContextFreeWindow, Periodic
 
 AHEAD = 8
 FEW_EDGES = 4096
+COUNTLESS = 2**60
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,12 @@ class Lattice:
         return math.gcd(*self.steps.tolist(), *np.diff(self.offsets).tolist())
 
     def count(self, lo: int, hi: int) -> int:
-        """Return about how many edges lie in [lo, hi]."""
-        return int(np.sum((hi - lo) // self.steps + 2)) if len(self.steps) else 0
+        """Return about how many edges lie in [lo, hi]; if they are too many to count, one of these."""
+        if len(self.steps) == 0:
+            return 0
+        if float(np.sum((hi - lo) / self.steps)) > COUNTLESS:
+            return COUNTLESS
+        return int(np.sum((hi - lo) // self.steps + 2))
 
     def between(self, lo: int, hi: int) -> Array:
         """Return the last edge up to lo and those in (lo, hi], in order and each once."""
@@ -96,7 +102,7 @@ class Known:
         i = 0
         while i < len(new):
             t = int(new[i])
-            ends = [edge for w in windows if (edge := w.next_edge(t)) is not None]
+            ends = [edge for w in windows if (edge := edge_after(w, t)) is not None]
             edges.setdefault(t, min(ends, default=NEVER))
             i = max(i + 1, int(np.searchsorted(new, edges[t])))
         if len(edges) == len(self.edges):

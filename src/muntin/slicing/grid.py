@@ -32,8 +32,10 @@ from muntin.slicing.lane import (
 from muntin.slicing.listed import end_of_last, windows_after, windows_with
 from muntin.slicing.loops import ALWAYS, NEVER, Array, compiled_loops
 from muntin.slicing.partials import Partials
+from muntin.slicing.pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import Rows
 from muntin.slicing.runs import span
+from muntin.slicing.secret import SECRET
 from muntin.windows import ContextFreeWindow, Periodic
 
 LOCATOR = 4097
@@ -86,7 +88,7 @@ class GridLane(Lane):
         self.windows = {**periodic, **listed}
         self.names = list(self.windows)
         self._periods = np.array(
-            [[w.size, w.every, w.origin] for w in periodic.values()], np.int64
+            [[w.size, w.every, w.origin % w.every] for w in periodic.values()], np.int64
         ).reshape(-1, 3)
         self._listed = list(enumerate(listed.values(), len(periodic)))
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
@@ -232,7 +234,7 @@ class GridLane(Lane):
         group = np.empty(len(rows), np.int64)
         found = np.empty((len(rows), GROUP_FIELDS), np.int64)
         table = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
-        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride)
+        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride, SECRET)
         count = compiled_loops().group_rows(*arguments, table, group, found)
         return self.fold(rows, group, found[:count])
 
@@ -290,6 +292,26 @@ class GridLane(Lane):
         return slices.meta, slices.head, slices.length, self.due, self._dirty, *bounds
 
     # The watermark advances
+
+    def expected(self, watermark: Array) -> Expected:
+        """Refuse windows of which a row is in more than can be reported."""
+        if self._changed is None and len(self.slices):
+            for d, (size, every, _) in enumerate(self._periods.tolist()):
+                if size // every > COUNTLESS // 2**10:
+                    self._refuse_countless(d, size, every, watermark)
+        return NOT_MANY
+
+    def _refuse_countless(self, d: int, size: int, every: int, watermark: Array) -> None:
+        keys = np.nonzero(self.slices.length)[0]
+        places = keys if self._stride else np.zeros(len(keys), np.int64)
+        upto = np.minimum(self._reached(watermark)[places], self._last[keys] + size)
+        after = np.maximum(self._after[places], self._first[keys])
+        stretch = np.maximum(upto.astype(np.float64) - after, 0)
+        refuse_countless(self.names[d], float(np.sum(stretch)) / every)
+
+    def _reached(self, watermark: Array) -> Array:
+        """Return how far windows are complete by a watermark, at most."""
+        return watermark
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""

@@ -115,11 +115,15 @@ def group_rows(
     times: Any,
     after: Any,
     stride: Any,
+    secret: Any,
     table: Any,
     group: Any,
     found: Any,
 ) -> Any:
-    """Give each row the number of its group; `table` is an empty hash table of a power of two slots."""
+    """Give each row the number of its group; `table` is an empty hash table of a power of two slots.
+
+    Where a row is looked for depends on a secret, so that nobody can choose times that all meet.
+    """
     mask = len(table) - 1
     count = 0
     g = -1
@@ -127,8 +131,9 @@ def group_rows(
         k = keys[i]
         s = starts[i]
         if g < 0 or found[g, 1] != s or found[g, 0] != k:
-            h = U(k) * U(0x9E3779B97F4A7C15) + U(s) * U(0xC2B2AE3D27D4EB4F)
-            slot = np.int64((h ^ (h >> U(29))) & U(mask))
+            h = U(k) * secret[0] + U(s) * secret[1]
+            h = (h ^ (h >> U(32))) * secret[2]
+            slot = np.int64((h >> U(32)) & U(mask))
             g = table[slot] - 1
             while g >= 0 and (found[g, 0] != k or found[g, 1] != s):
                 slot = (slot + 1) & mask

@@ -2,9 +2,10 @@
 
 `slots` has 2^k places that are probed one after another from a key's hash on, and a last one for null,
 which is a key too. A slot holds a key's number, or -1; what the key is lies beside, by number, so that
-a slot takes four bytes and the slots of many keys stay in the processor's cache. A loop that has no room
-for another key returns how far it came, and the caller grows the table. Written out into a generated
-module, as `kernels/drivers.py` is.
+a slot takes four bytes and the slots of many keys stay in the processor's cache. Places depend on a
+secret of the process (`secret.py`), so that nobody can choose keys that all meet. A loop that has no
+room for another key returns how far it came, and the caller grows the table. Written out into a
+generated module, as `kernels/drivers.py` is.
 """
 # ruff: noqa: F821
 # mypy: ignore-errors
@@ -12,9 +13,10 @@ module, as `kernels/drivers.py` is.
 from typing import Any
 
 
-def place_of(word: Any, shift: Any) -> Any:
+def place_of(word: Any, shift: Any, secret: Any) -> Any:
     """Return where probing for a word starts: the upper bits of a product, which all its bits reach."""
-    return ((word ^ (word >> U(32))) * U(0x9E3779B97F4A7C15)) >> shift
+    word = (word ^ secret[0]) * secret[1]
+    return ((word ^ (word >> U(32))) * secret[2]) >> shift
 
 
 def eight(data: Any, i: Any) -> Any:
@@ -25,8 +27,30 @@ def eight(data: Any, i: Any) -> Any:
     return word
 
 
+def word_of(data: Any, start: Any, end: Any, secret: Any) -> Any:
+    """Return a word by which to look for data[start:end], which nobody knows without the secret.
+
+    A difference in one step becomes one that depends on the secret, by the upper half of a product: the
+    next bytes cannot be chosen to undo it. The length comes last, where no byte is added to it.
+    """
+    word = secret[0]
+    length = end - start
+    while start + U(8) <= end:
+        word = folded(word ^ eight(data, start), secret[1])
+        start += U(8)
+    rest = U(0)
+    while start < end:
+        rest = rest << U(8) | U(data[start])
+        start += U(1)
+    word = folded(word ^ rest, secret[2])
+    return folded(word ^ length, secret[3])
+
+
 def hash_of(data: Any, start: Any, end: Any) -> Any:
-    """Return a word that depends on every byte of data[start:end] and on its place."""
+    """Return a word that depends on every byte of data[start:end] and on its place.
+
+    It is the same in every process, because it decides to which shard a key belongs.
+    """
     word = end - start
     while start + U(8) <= end:
         word = (word ^ eight(data, start)) * U(0x9E3779B97F4A7C15)
@@ -55,7 +79,13 @@ def same(data: Any, start: Any, end: Any, texts: Any, first: Any, last: Any) -> 
     return True
 
 
-def refill(slots: Any, keys: Any, count: Any, null: Any) -> None:
+def hash_texts(texts: Any, ends: Any, out: Any) -> None:
+    """Write down the hash of each of the first texts."""
+    for n in range(len(out)):
+        out[n] = hash_of(texts, U(ends[n]), U(ends[n + 1]))
+
+
+def refill(slots: Any, keys: Any, count: Any, null: Any, secret: Any) -> None:
     """Put `count` keys into slots that are all empty; `null` is the number of null, or -1."""
     last = U(len(slots) - 1)
     mask = last - U(1)
@@ -64,14 +94,14 @@ def refill(slots: Any, keys: Any, count: Any, null: Any) -> None:
         if number == null:
             slots[last] = number
         else:
-            slot = place_of(U(keys[number]), shift)
+            slot = place_of(U(keys[number]), shift, secret)
             while slots[slot] >= 0:
                 slot = (slot + U(1)) & mask
             slots[slot] = number
 
 
 def number_words(
-    words: Any, valid: Any, row: Any, slots: Any, keys: Any, count: Any, out: Any
+    words: Any, valid: Any, row: Any, slots: Any, keys: Any, count: Any, secret: Any, out: Any
 ) -> Any:
     """Number the words from `row` on; return the row it came to, and the number of keys then."""
     rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
@@ -83,7 +113,7 @@ def number_words(
         if nullable and not valid[row]:
             slot = last
         else:
-            slot = place_of(U(word), shift)
+            slot = place_of(U(word), shift, secret)
             while slots[slot] >= 0 and keys[slots[slot]] != word:
                 slot = (slot + U(1)) & mask
         if slots[slot] < 0:
@@ -107,11 +137,12 @@ def number_texts(
     ends: Any,
     texts: Any,
     count: Any,
+    secret: Any,
     out: Any,
 ) -> Any:
     """Number the texts data[offsets[row] : offsets[row + 1]], as number_words does words.
 
-    The key of a text is its hash; the text of number n is texts[ends[n] : ends[n + 1]].
+    The key of a text is its word; the text of number n is texts[ends[n] : ends[n + 1]].
     """
     rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
     last = U(len(slots) - 1)
@@ -124,8 +155,8 @@ def number_texts(
             slot = last
             end = start
         else:
-            word = hash_of(data, start, end)
-            slot = place_of(word, shift)
+            word = word_of(data, start, end, secret)
+            slot = place_of(word, shift, secret)
             while slots[slot] >= 0:
                 n = U(slots[slot])
                 if U(keys[n]) == word and same(

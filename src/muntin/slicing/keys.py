@@ -23,11 +23,15 @@ from muntin.kernels.cache import load_module
 from muntin.kernels.spans import Array
 from muntin.slicing import key_loops
 from muntin.slicing.cells import read, written
+from muntin.slicing.secret import SECRET
 
 U = np.uint64
 MIXING = ((U(30), U(0xBF58476D1CE4E5B9)), (U(27), U(0x94D049BB133111EB)), (U(31), U(1)))
 """Shifts and factors that let every bit of a word reach all others (SplitMix64, OOPSLA 2014)."""
 FIRST_ROOM = 8
+FEW_KEYS = 2**14
+SPARSE, DENSE = 8, 2
+"""Slots per key: of few keys as many as a near cache has, so that next to none of them meet."""
 CODE_BITS = 32
 NO_NULLS = np.empty(0, np.bool_)
 WHOLE = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
@@ -259,7 +263,7 @@ class _Chain:
         hashed = np.zeros(count, U)
         codes = self._codes_of(np.arange(count))
         for table, code in zip(self._codes, codes, strict=True):
-            hashed += table.keys[code].view(U)
+            hashed += table.hashes()[code]
             for shift, factor in MIXING:
                 hashed = (hashed ^ (hashed >> shift)) * factor
         return hashed
@@ -280,7 +284,7 @@ class _Words:
     def __init__(self) -> None:
         self.count = 0
         self.keys = np.empty(FIRST_ROOM, np.int64)
-        self.slots = np.full(2 * FIRST_ROOM + 1, -1, np.int32)
+        self.slots = np.full(SPARSE * FIRST_ROOM + 1, -1, np.int32)
         self._torn = False  # while keys are added, and after if that was interrupted
 
     def parts(self, leaf: pa.Array) -> tuple[Array, ...]:
@@ -313,19 +317,24 @@ class _Words:
             self._torn = False
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
-        table = (self.slots, self.keys, U(self.count))
+        table = (self.slots, self.keys, U(self.count), SECRET)
         return _loops().number_words(*parts, U(row), *table, numbers)
 
     def _grow(self, _row: int, _parts: tuple[Array, ...]) -> None:
         keys = _doubled(self.keys)
-        self._fill(np.empty(2 * len(keys) + 1, np.int32), self.count)
+        slots = (SPARSE if len(keys) <= FEW_KEYS else DENSE) * len(keys)
+        self._fill(np.empty(slots + 1, np.int32), self.count)
         self.keys = keys
 
     def _fill(self, slots: Array, count: int) -> None:
         null = int(self.slots[-1])
         slots.fill(-1)
-        _loops().refill(slots, self.keys, U(count), null)
+        _loops().refill(slots, self.keys, U(count), null, SECRET)
         self.slots, self.count = slots, count
+
+    def hashes(self) -> Array:
+        """Return a word for each number, the same in every process."""
+        return self.keys[: self.count].view(U)
 
     def leaf(self, codes: Array) -> pa.Array:
         """Return the values that have these numbers."""
@@ -337,7 +346,7 @@ class _Words:
 
 
 class _Texts(_Words):
-    """Texts to numbers; `keys` has their hashes, and text n is texts[ends[n] : ends[n + 1]]."""
+    """Texts to numbers; `keys` has a word of each, and text n is texts[ends[n] : ends[n + 1]]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -350,7 +359,7 @@ class _Texts(_Words):
         return np.frombuffer(data or b"", np.uint8), ends, _valid(leaf)
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
-        table = (self.slots, self.keys, self.ends, self.texts, U(self.count))
+        table = (self.slots, self.keys, self.ends, self.texts, U(self.count), SECRET)
         return _loops().number_texts(*parts, U(row), *table, numbers)
 
     def _grow(self, row: int, parts: tuple[Array, ...]) -> None:
@@ -361,6 +370,11 @@ class _Texts(_Words):
         if self.count == len(self.keys):
             self.ends = np.append(self.ends, np.empty(len(self.keys), np.int64))
             super()._grow(row, parts)
+
+    def hashes(self) -> Array:
+        hashed = np.empty(self.count, U)
+        _loops().hash_texts(self.texts, self.ends, hashed)
+        return hashed
 
     def _values(self) -> pa.Array:
         buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.texts)]
@@ -378,4 +392,5 @@ def _doubled(array: Array) -> Array:
 
 @cache
 def _loops() -> ModuleType:
-    return load_module(HEAD + loops(key_loops).replace("@inline", "@kernel"))
+    head = HEAD + "from muntin.kernels.intrinsics import folded\n"
+    return load_module(head + loops(key_loops).replace("@inline", "@kernel"))

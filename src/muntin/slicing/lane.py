@@ -14,6 +14,7 @@ from muntin.journal import Journal
 from muntin.kernels.slices import SliceKernels
 from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
 from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.pieces import NOT_MANY, Expected
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.runs import Runs, span, whole
 
@@ -111,6 +112,11 @@ class Lane:
         held = [self, self.slices, *self.partials]
         return held if self.kept is None else [*held, *self.kept.parts()]
 
+    def expected(self, watermark: Array) -> Expected:
+        """Return about how many windows are due, where they may be very many for what is held."""
+        del watermark
+        return NOT_MANY
+
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Let an aggregate, of which only nulls came so far, work on another type."""
         self.partials[i].retype(kernels)
@@ -176,17 +182,25 @@ class Lane:
         state = (self.slices.meta, self.slices.head, self.slices.length)
         stale = out[: compiled_loops().stale_slices(keys, *state, out)]
         owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
-        lo, hi = kept.places(owner, first), kept.places(owner, end)
+        bounds = kept.places(owner, first), kept.places(owner, end)
+        lo, hi, rows_of = self._rows_within(kept, places, *bounds)
         here = ~self.slices.moved[owner]
         head = self.slices.head[owner][here]
         tail = head + self.slices.length[owner][here]
-        for column, rows in zip(self.partials, kept.partials, strict=True):
+        for column, rows in zip(self.partials, rows_of, strict=True):
             if rows is not None:
                 column.refold(rows, lo, hi, places)
                 column.settle(places[here], places[here] + 1, head, tail)
 
     def settle(self, journal: Journal) -> None:
         """Tidy up when a report was written: here there is nothing to do."""
+
+    def _rows_within(
+        self, kept: KeptRows, places: Array, lo: Array, hi: Array
+    ) -> tuple[Array, Array, list[Partials | None]]:
+        """Return where the rows of the slices at some places are, of those between their times."""
+        del places
+        return lo, hi, kept.partials
 
     def drop_kept(self, journal: Journal) -> None:
         """Forget the rows before each key's first slice."""

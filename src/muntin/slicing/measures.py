@@ -64,6 +64,10 @@ class MeasuredLane(GridLane):
         if self._ordered:
             self._time = longer(self._time, self.slices.keys, watermark)
 
+    def _reached(self, watermark: Array) -> Array:
+        del watermark
+        return self._last  # a measure is not complete behind what it has come to
+
     def _in_time(self, rows: Rows) -> Array:
         time = self._time[rows.keys] if self._ordered else self._time
         counts: Array = rows.times >= less(time, self._allowed)
@@ -84,6 +88,8 @@ class DeltaLane(MeasuredLane):
     def __init__(self, column: str, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
         self.column = column
+        if self.kept is not None:
+            self.kept.measure = column
         self._final = np.zeros(0, np.int64)
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
@@ -99,6 +105,19 @@ class DeltaLane(MeasuredLane):
             return counts, None
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.extra[self.column])
+
+    def _rows_within(
+        self, kept: KeptRows, places: Array, lo: Array, hi: Array
+    ) -> tuple[Array, Array, list[Partials | None]]:
+        """Leave out rows of other slices: at one time there may be rows of several."""
+        owner = np.repeat(np.arange(len(places)), hi - lo)
+        at = np.arange(len(owner)) + np.repeat(hi - np.cumsum(hi - lo), hi - lo)
+        starts = self._edges.starts(np.ascontiguousarray(kept.runs.meta[at, 1])) if len(at) else at
+        mine = starts == self.slices.meta[places[owner], 0]
+        count = np.bincount(owner[mine], minlength=len(places))
+        behind = np.cumsum(count)
+        gathered = [None if rows is None else rows.gathered(at[mine]) for rows in kept.partials]
+        return behind - count, behind, gathered
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         self.refresh(journal)

@@ -91,6 +91,13 @@ class Partials:
         """Return the partials at some places."""
         return tuple(array[self._base + places] for array in self._arrays)
 
+    def gathered(self, places: Array) -> "Partials":
+        """Return the partials at some places, one behind the other."""
+        others = Partials(self.aggregate, self.kernels, LAZY)
+        others.renew(len(places))
+        others.put(np.arange(len(places)), self.take(places))
+        return others
+
     def put(self, places: Array, parts: tuple[Array, ...]) -> None:
         """Put partials at some places."""
         for array, part in zip(self._arrays, parts, strict=True):

@@ -43,8 +43,7 @@ def enforce(
     ends = ends_after_rows(window, times[hi:], upto) if changes else all_ends(window, told, upto)
     holds = window.policy.on_partials()
     left: Left = {}
-    for end in ends.tolist():
-        stop = int(np.searchsorted(times, end))
+    for end, stop in zip(ends.tolist(), np.searchsorted(times, ends).tolist(), strict=True):
         for row in rows[hi:stop]:
             tree.insert(row)
             tree.evict_while(holds)

@@ -81,7 +81,8 @@ class Objects:
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
 
-    Of a row are known 0 its time, 1 nothing, 2 whether it is new to who keeps it.
+    Of a row are known 0 its time, 1 its value of the column `measure` if there is one, 2 whether it is
+    new to who keeps it.
     """
 
     def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
@@ -89,6 +90,7 @@ class KeptRows:
         self.partials = partials
         self.extra = None if extra is None else Objects()
         self._extra_name = extra
+        self.measure: str | None = None
         for column in (*partials, self.extra):
             if column is not None:
                 self.runs.beside(column)
@@ -117,6 +119,8 @@ class KeptRows:
         new = np.ones((len(rows), 3), np.int64)
         new[:, 0] = rows.times
         places, cut = self.runs.insert(keys, first, np.append(first[1:], len(rows)), new)
+        if self.measure is not None:
+            self.runs.meta[places, 1] = rows.extra[self.measure]
         for column, part in zip(self.partials, parts, strict=True):
             if column is not None and part is not None:
                 column.put(places, part)

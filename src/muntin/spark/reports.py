@@ -22,7 +22,16 @@ from muntin.slicing.cells import written
 from muntin.spark.results import arrow_schema, fitted
 from muntin.spark.shard import Done
 
-COUNTED = ("rows", "late", "dropped", "windows", "keys", "state_bytes", "written_bytes")
+COUNTED = {
+    "rows": "rows",
+    "late": "late",
+    "dropped": "dropped",
+    "bad_times": "bad_times",
+    "windows": "windows_reported",
+    "keys": "keys",
+}
+"""The names of numbers that an operator counts, and by which name it has them."""
+NUMBERS = (*COUNTED, "state_bytes", "written_bytes")
 COUNT, NAME = "__muntin_count", "window"
 """Where a row that tells what was counted has the number, and its name."""
 PACKED = "packed"
@@ -78,14 +87,6 @@ def _completed(table: pa.Table, wanted: pa.Schema) -> pa.Table:
 
 def _counted(done: Done, text: pa.DataType) -> pa.Table:
     """Return what was counted, a row for each number."""
-    counters = done.counters
-    numbers = (
-        counters.rows,
-        counters.late,
-        counters.dropped,
-        counters.windows_reported,
-        counters.keys,
-        done.stored,
-        done.written,
-    )
-    return pa.table({NAME: pa.array(COUNTED, text), COUNT: pa.array(numbers, pa.int64())})
+    numbers = [getattr(done.counters, name) for name in COUNTED.values()]
+    numbers += [done.stored, done.written]
+    return pa.table({NAME: pa.array(NUMBERS, text), COUNT: pa.array(numbers, pa.int64())})

@@ -85,11 +85,11 @@ def _given(
             raise ValueError(f"memory must be a number and one of k, m, g, t, got {memory!r}")
         given["spark.driver.memory"] = memory
     if not isinstance(settings, Mapping | None):
-        raise TypeError(f"settings must be a dict, got {settings!r}")
+        raise TypeError(f"settings must be a dict, got {type(settings)!r}")
     for key, value in (settings or {}).items():
         if not (isinstance(key, str) and isinstance(value, str | int | float)):
             raise TypeError(
-                f"settings must map names to texts, numbers or bools: {key!r}: {value!r}"
+                f"settings must map names to texts, numbers or bools; {key!r} is {type(value)!r}"
             )
         given[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return given

@@ -3,7 +3,7 @@
     rows -> select: keys, time as microseconds, values
          -> mapInArrow: packed, a row per shard                    packing.py
          -> transformWithState by shard: an operator with its state in blocks       shard.py
-         -> observe: rows, late, dropped, windows, bytes of state                 reports.py
+         -> observe: rows, late, dropped, bad times, windows, bytes of state      reports.py
 
 The time column goes on as plain microseconds, because Spark drops rows behind its watermark before a
 stateful operator can see them, and a query may still correct its windows by them.
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from muntin.spark.packing import Packing, grouping_keys
-from muntin.spark.reports import COUNT, COUNTED, NAME, Reports
+from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
 from muntin.spark.shard import Copies, Shard
 from muntin.spark.state import StateMap
 
@@ -61,7 +61,7 @@ def stream_results(
         begun.groupBy("shard"),
     )
     is_count = F.col(COUNT).isNotNull()
-    sums = [F.sum(F.when(is_count & (F.col(NAME) == n), F.col(COUNT))).alias(n) for n in COUNTED]
+    sums = [F.sum(F.when(is_count & (F.col(NAME) == n), F.col(COUNT))).alias(n) for n in NUMBERS]
     found = reported.observe(metrics, *sums).where(~is_count).drop(COUNT)
     return found.mapInArrow(reports.unpacked, schema) if reports.nested else found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 BATCHES = 120
 """So many micro-batches are drawn."""
-SUMMED = ("late", "dropped")
+SUMMED = ("late", "dropped", "bad_times")
 LATEST = ("rows", "keys", "state_bytes", "written_bytes")
 
 

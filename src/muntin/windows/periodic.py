@@ -9,6 +9,8 @@ from muntin.windows.window import ContextFreeWindow
 
 MEASURES = ("time", "count")
 LONGEST = 2**60
+FURTHEST = 2**61
+"""Sizes and distances from 0 at most: a few of them together still fit into 64 bits."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,8 +153,14 @@ def _whole(name: str, value: Any, measure: str) -> int:
 
 def _origin(value: Any, measure: str) -> int:
     """Return the origin: a time (datetime, text, integer), or a whole number."""
-    if measure != "time":
-        return _whole("origin", value, measure)
+    origin = _whole("origin", value, measure) if measure != "time" else _moment(value)
+    if abs(origin) > FURTHEST:
+        raise ValueError(f"the origin or start of a window may be 2**61 at most, got {value!r}")
+    return origin
+
+
+def _moment(value: Any) -> int:
+    """Return a time in microseconds; a whole number is taken as it is."""
     if isinstance(value, bool):
         raise TypeError(f"a time is needed, got {value!r}")
     if isinstance(value, int):
@@ -162,11 +170,14 @@ def _origin(value: Any, measure: str) -> int:
     if isinstance(value, np.integer):
         return int(value)
     try:
-        moment = np.datetime64(_without_zone(value), "us")
-    except ValueError as error:
+        given = np.datetime64(_without_zone(value))
+        moment = given.astype("datetime64[us]")
+    except (OverflowError, ValueError) as error:
         raise ValueError(
             f"{value!r} is not a time; write it like '2026-01-31 08:00', or give a datetime or integer"
         ) from error
+    if np.isnat(given) or moment.astype(given.dtype) != given:  # NumPy wraps what does not fit
+        raise ValueError(f"{value!r} is not a time that microseconds of 64 bits can tell")
     return int(moment.astype(np.int64))
 
 
