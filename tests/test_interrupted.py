@@ -297,7 +297,8 @@ def test_a_function_of_a_query_cannot_call_its_operator(call):
         getattr(held[0], call)()
         return v
 
-    operator = query(aggregates={"x": mt.Aggregate("x", 0, lift, max, columns=("v",))}).operator()
+    own = mt.Aggregate("x", 0, lift, max, columns=("v",), version=1)
+    operator = query(aggregates={"x": own}).operator()
     held.append(operator)
     before = operator.snapshot()
     with pytest.raises(RuntimeError, match="one thread at a time"):

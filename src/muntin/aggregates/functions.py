@@ -78,7 +78,13 @@ What changes while a function is used, such as a counter or a cache, counts as i
 
 def _read(thing: Any, what: str, *, states: bool) -> str:
     reader = _Reader(what, _package(thing), states)
-    reader.read(thing)
+    try:
+        reader.read(thing)
+    except RecursionError as error:
+        raise TypeError(
+            f"{what} refers to so much that it has no digest: give version=, and change it whenever the "
+            "function changes"
+        ) from error
     return reader.hashed.hexdigest()
 
 

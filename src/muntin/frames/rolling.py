@@ -153,6 +153,16 @@ def _why_interpreted(request: Request, numeric: bool) -> str:
 
 
 def _answer(request: Request, plan: Plan, out: Array | None) -> Any:
+    """Return the results; of whole numbers that compiled functions cannot hold, interpreted ones."""
+    try:
+        return _answered(request, plan, out)
+    except OverflowError:
+        if not plan.compiled or request.aggregate.kernel is not None:
+            raise
+    return _answered(request, replace(plan, algorithm="TwoStacksLite", compiled=False), out)
+
+
+def _answered(request: Request, plan: Plan, out: Array | None) -> Any:
     labels = Labels(request.kind, request.index, request.name)
     column = request.result_column
     if not len(request):

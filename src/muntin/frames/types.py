@@ -65,7 +65,8 @@ class ColumnType:
     def of(cls, column: Column) -> "ColumnType":
         """Return the type of a column."""
         numbers = column.values.dtype if column.is_numeric else None
-        return cls(column.dtype, column.arrow, numbers, column.has_values)
+        known = column.has_values and str(column.arrow) != "null"
+        return cls(column.dtype, column.arrow, numbers, known)
 
     @classmethod
     def known(cls, column: Column) -> "ColumnType | None":

@@ -27,8 +27,8 @@ HEAD = """
 import numpy as np
 from numba import njit
 
-from muntin.kernels.intrinsics import clock, leading_zeros, put_four
-from muntin.kernels.intrinsics import read_soon, trailing_zeros, write_soon
+from muntin.kernels.intrinsics import clock, leading_zeros, minus, plus, power, put_four
+from muntin.kernels.intrinsics import read_soon, times, trailing_zeros, write_soon
 
 U = np.uint64
 bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
@@ -147,11 +147,15 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
     body = _body(layout.steps)
     try:
-        writer = Writer()
+        writer = Writer(checked=own)
         for name, function in functions.items():
             writer.write(function, name)
         module = load_module("\n".join([HEAD, writer.text(), frame, body]))
-    except NoSourceError:
+    except NoSourceError as missing:
+        if own and any(column.kind in "iu" for column in layout.columns):
+            raise NotCompilableError(
+                f"{aggregate.name!r} cannot be checked for whole numbers of more than 64 bits: {missing}"
+            ) from missing
         module = _in_memory(aggregate.name, functions, frame + body)
     cached = bool(module.__dict__["CACHED"])
     kernels = Compiled(module, fields, results, layout.nullable, cached, inverts, kernel.overflows)
@@ -218,9 +222,10 @@ def _types(
     value = sample[0] if len(sample) == 1 else sample
     value = (np.int64(0), np.int64(1)) if kernel.halves else value
     try:
-        partial = kernel.lift(value)
-        merged = kernel.combine(partial, partial)
-        result = kernel.lower(merged) if own else kernel.lower(merged, 2)
+        with np.errstate(all="ignore"):
+            partial = kernel.lift(value)
+            merged = kernel.combine(partial, partial)
+            result = kernel.lower(merged) if own else kernel.lower(merged, 2)
     except Exception as error:  # a user's functions may raise anything
         raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
     if len(_flat(partial)) != len(_flat(merged)):

@@ -8,10 +8,11 @@ module; its name is a hash of its text, and the cache finds it in the next proce
 import ast
 import builtins
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class NoSourceError(Exception):
@@ -19,9 +20,13 @@ class NoSourceError(Exception):
 
 
 class Writer:
-    """Collects functions and what they refer to, each once, under names of their own."""
+    """Collects functions and what they refer to, each once, under names of their own.
 
-    def __init__(self) -> None:
+    If they are `checked`, a whole number of more than 64 bits is an error and does not wrap.
+    """
+
+    def __init__(self, checked: bool = False) -> None:
+        self._checked = checked
         self._names: dict[int, str] = {}
         self._keep: list[Any] = []
         self._lines: list[str] = []
@@ -64,11 +69,15 @@ class Writer:
         names = {name: self._reference(name, value) for name, value in _outside(function).items()}
         tree.name = self._names[id(function)]
         Bare(names).visit(tree)
+        if self._checked:
+            Checked().visit(tree)
         return "@inline\n" + ast.unparse(ast.fix_missing_locations(tree))
 
 
 def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the syntax tree of a function that was defined with def."""
+    """Return the syntax tree of a function, one of lambda as if it had been defined with def."""
+    if getattr(function, "__name__", "") == "<lambda>":
+        return _lambda_tree(function)
     try:
         source = textwrap.dedent(inspect.getsource(function))
         tree = ast.parse(source).body[0]
@@ -77,6 +86,66 @@ def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
     if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__:
         raise NoSourceError(f"{function!r} is not defined with def")
     return tree
+
+
+def _lambda_tree(function: Any) -> ast.FunctionDef:
+    """Find a lambda in its file by the place of its body."""
+    code = function.__code__
+    try:
+        source = "".join(linecache.getlines(inspect.getsourcefile(function) or ""))
+        module = ast.parse(source)
+    except (TypeError, SyntaxError) as error:
+        raise NoSourceError(f"the source of {function!r} is missing: {error}") from error
+    places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+    first = min(((line, column) for line, _, column, _ in places), default=(0, 0))
+    last = max(((line, column) for _, line, _, column in places), default=(0, 0))
+    found = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.Lambda)
+        and (node.body.lineno, node.body.col_offset) <= first
+        and last <= (node.body.end_lineno or 0, node.body.end_col_offset or 0)
+        and [a.arg for a in node.args.args] == list(code.co_varnames[: code.co_argcount])
+    ]
+    if not places or not found:
+        raise NoSourceError(f"the source of {function!r} is missing")
+    body = found[-1].body  # the innermost, if several lie around it
+    tree = ast.FunctionDef("lambda_", found[-1].args, [ast.Return(body)], [])
+    return ast.fix_missing_locations(ast.copy_location(tree, found[-1]))
+
+
+class Checked(ast.NodeTransformer):
+    """Lets whole numbers be added, subtracted and multiplied by functions that do not wrap."""
+
+    NAMES: ClassVar[dict[type[ast.operator], str]] = {
+        ast.Add: "plus",
+        ast.Sub: "minus",
+        ast.Mult: "times",
+        ast.Pow: "power",
+        ast.LShift: "power",  # which does not take whole numbers
+    }
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        name = self.NAMES.get(type(node.op))
+        return node if name is None else _call(name, node.left, node.right)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        name = self.NAMES.get(type(node.op))
+        if name is None or not isinstance(node.target, ast.Name):
+            return node
+        value = _call(name, ast.Name(node.target.id, ast.Load()), node.value)
+        return ast.Assign([node.target], value)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        negates = isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
+        return _call("times", node.operand, ast.Constant(-1)) if negates else node
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
 class Bare(ast.NodeTransformer):

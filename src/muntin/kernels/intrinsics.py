@@ -9,7 +9,8 @@ import time
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.extending import intrinsic
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
 
 _WORD = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -51,6 +52,85 @@ def folded(typing_context, a, b):  # noqa: ARG001, D103
         return builder.xor(upper, builder.trunc(product, _WORD))
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+def _with_overflow(operation):
+    """Return an intrinsic that computes with whole numbers and says whether the result wrapped."""
+
+    @intrinsic
+    def checked(typing_context, a, b):  # noqa: ARG001
+        def generate(context, builder, signature, arguments):
+            pair = getattr(builder, f"{operation}_with_overflow")(*arguments)
+            parts = [builder.extract_value(pair, 0), builder.extract_value(pair, 1)]
+            return context.make_tuple(builder, signature.return_type, parts)
+
+        return types.Tuple((types.int64, types.boolean))(types.int64, types.int64), generate
+
+    return checked
+
+
+_sum_of, _difference_of, _product_of = map(_with_overflow, ("sadd", "ssub", "smul"))
+
+
+def plus(a, b):
+    """Add; compiled, a whole number of more than 64 bits is an OverflowError."""
+    return a + b
+
+
+def minus(a, b):
+    """Subtract, with the same check."""
+    return a - b
+
+
+def times(a, b):
+    """Multiply, with the same check."""
+    return a * b
+
+
+def power(a, b):
+    """Raise to a power; compiled, not for whole numbers."""
+    return a**b
+
+
+@overload(plus)
+def _plus(a, b):
+    return _checked(a, b, _sum_of, lambda a, b: a + b)
+
+
+@overload(minus)
+def _minus(a, b):
+    return _checked(a, b, _difference_of, lambda a, b: a - b)
+
+
+@overload(times)
+def _times(a, b):
+    return _checked(a, b, _product_of, lambda a, b: a * b)
+
+
+@overload(power)
+def _power(a, b):
+    if _are_whole(a, b):
+        raise TypingError("powers of whole numbers are not checked for overflow")
+    return lambda a, b: a**b
+
+
+def _are_whole(a, b):
+    return isinstance(a, types.Integer) and isinstance(b, types.Integer)
+
+
+def _checked(a, b, operation, plain):
+    if not _are_whole(a, b):
+        return plain
+    if not (a.signed and b.signed):
+        raise TypingError("unsigned whole numbers would become floats")
+
+    def checked(a, b):
+        result, wrapped = operation(a, b)
+        if wrapped:
+            raise OverflowError("a whole number has more than 64 bits")
+        return result
+
+    return checked
 
 
 @intrinsic

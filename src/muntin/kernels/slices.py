@@ -53,7 +53,7 @@ class SliceKernels:
     the last array of results says which of them do not fit.
     """
 
-    module: ModuleType
+    module: Any
     columns: tuple[np.dtype[Any], ...] | None
     fields: tuple[np.dtype[Any], ...]
     results: tuple[np.dtype[Any], ...]
@@ -83,6 +83,27 @@ class SliceKernels:
         return value if self.columns is None else np.uint64(value)
 
 
+class _Named:
+    """The loops of a user's own aggregate: a whole number that is too large is an error with its name."""
+
+    def __init__(self, module: ModuleType, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __getattr__(self, loop: str) -> Callable[..., Any]:
+        function = getattr(self._module, loop)
+
+        def named(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except OverflowError as error:
+                raise OverflowError(
+                    f"aggregate {self._name!r}: {error}; convert its column to floats"
+                ) from None
+
+        return named
+
+
 def compiled_slices(
     aggregate: Aggregate, columns: tuple[np.dtype[Any], ...], form: str = ""
 ) -> SliceKernels:
@@ -90,8 +111,9 @@ def compiled_slices(
     made = compiled(aggregate, Layout(columns, True, form, steps="slices"))
     counted = (np.dtype(np.int64),)
     inverse = made.inverts and all(field.kind in "iu" for field in made.fields)
+    own = aggregate.kernel is None
     return SliceKernels(
-        made.module,
+        _Named(made.module, aggregate.name) if own else made.module,
         columns,
         counted + made.fields,
         counted + made.results,
