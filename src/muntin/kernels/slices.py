@@ -84,7 +84,7 @@ class SliceKernels:
 
 
 class _Named:
-    """The loops of a user's own aggregate: a whole number that is too large is an error with its name."""
+    """The loops of an own aggregate: a whole number that is too large is an error with its name."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
         self._module = module
