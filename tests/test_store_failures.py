@@ -204,6 +204,7 @@ def wait_at_most(store, seconds):
     pool = store._client.connection_pool
     pool.connection_kwargs.update(socket_timeout=seconds, socket_connect_timeout=seconds)
     pool.disconnect()
+    pool.reset()
 
 
 def test_redis_that_is_slow_or_full(tmp_path):
