@@ -93,6 +93,8 @@ def try_query(chance):
             operator = query.restore(operator.snapshot())
     compare(operator.advance(2**70), oracle.advance(2 * BOUND))
     assert operator.counters.dropped == oracle.dropped
+    again = query.restore(operator.snapshot())
+    assert again.snapshot() == operator.snapshot()
 
 
 def compare(table, expected):

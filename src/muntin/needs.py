@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.frames.batches import Batch, column_names, read_batch
+from muntin.frames.batches import Batch, column_names, drop_bad_rows, read_batch
 from muntin.query import Query
 from muntin.slicing.contexts import ROW
 from muntin.slicing.listed import end_of_last
@@ -64,8 +64,28 @@ class Needs:
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
             )
-        _bounded(batch.times, "time")
-        return batch
+        return self._within_bounds(batch)
+
+    def _within_bounds(self, batch: Batch) -> Batch:
+        """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
+        held = {"time": batch.times}
+        for measure in self.measures:
+            column = batch.columns[measure]
+            if column.values.dtype.kind in "iu":
+                held[f"{measure!r} ="] = column.values
+        bad = np.zeros(batch.rows, np.bool_)
+        for what, values in held.items():
+            if not len(values) or (int(values.max()) <= FAR and int(values.min()) >= -FAR):
+                continue
+            far = (values > FAR) | (values < -FAR)
+            if self.query.on_bad_row == "error":
+                row = int(np.argmax(far))
+                raise ValueError(
+                    f"row {batch.row_of(row)} has {what} {int(values[row])}, which is beyond 2**61: "
+                    "correct it, or leave such rows out with on_bad_row='drop'"
+                )
+            bad |= far
+        return drop_bad_rows(batch, bad) if bad.any() else batch
 
     def extra(self, batch: Batch) -> dict[str, Array]:
         """Return what windows need of the rows besides their times."""
@@ -77,7 +97,7 @@ class Needs:
                     f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
                     f"without nulls; it has {column.dtype}"
                 )
-            extra[measure] = _bounded(column.values, f"{measure!r} =")
+            extra[measure] = column.values.astype(np.int64, copy=False)
         if self.records:
             extra[ROW] = self._records(batch)
         return extra
@@ -91,14 +111,6 @@ class Needs:
         columns |= {name: column.objects() for name, column in batch.columns.items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
-
-
-def _bounded(values: Array, what: str) -> Array:
-    """Return whole numbers as int64, or name the row of one that is so far from 0 that sums overflow."""
-    if len(values) and (int(values.max()) > FAR or int(values.min()) < -FAR):
-        row = int(np.argmax((values > FAR) | (values < -FAR)))
-        raise ValueError(f"row {row} has {what} {int(values[row])}, which is beyond 2**61")
-    return values.astype(np.int64, copy=False)
 
 
 def measured_in_time(query: Query) -> bool:

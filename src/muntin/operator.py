@@ -516,7 +516,7 @@ class Operator:
 
 def _moment(saved: Any) -> int | None:
     """Return a watermark that was saved, or raise ValueError."""
-    if saved is not None and not (type(saved) is int and -FAR <= saved <= FAR):
+    if saved is not None and not (type(saved) is int and -FAR <= saved <= END_OF_TIME):
         raise ValueError(f"a watermark of {saved!r}")
     return saved
 

@@ -22,6 +22,7 @@ class Totals:
     late: int = 0
     dropped: int = 0
     bad_times: int = 0
+    bad_rows: int = 0
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Count a micro-batch; progress of an idle stream is of none."""
@@ -37,12 +38,14 @@ class Totals:
         self.late += counted.get("late") or 0
         self.dropped += counted.get("dropped") or 0
         self.bad_times += counted.get("bad_times") or 0
+        self.bad_rows += counted.get("bad_rows") or 0
 
     def __str__(self) -> str:
         batches = "micro-batch" if self.micro_batches == 1 else "micro-batches"
         rows = f"{self.rows:,} rows ({self.rows_per_second:,.0f} rows/s)"
         counted = f"{self.windows:,} windows, {self.late:,} late, {self.dropped:,} dropped"
         counted += f", {self.bad_times:,} without a time" if self.bad_times else ""
+        counted += f", {self.bad_rows:,} bad rows" if self.bad_rows else ""
         return f"{self.micro_batches:,} {batches}, {rows}, {counted}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.slicing.loops import FAR, Array
+from muntin.slicing.loops import END_OF_TIME, FAR, Array
 
 FIELDS = 5
 KEY_OF, START_OF, ROWS, FIRST, LAST = range(FIELDS)
@@ -92,7 +92,7 @@ class Cells:
         found = np.array(plain["found"])
         if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:
             raise ValueError(f"slices are lines of {FIELDS} whole numbers, not {found.shape}")
-        if not (np.abs(found[:, START_OF:].astype(np.float64)) <= FAR).all():
+        if not (np.abs(found[:, START_OF:].astype(np.float64)) <= END_OF_TIME).all():
             raise ValueError("slices lie too far away")
         found[:, [FIRST, LAST]] += found[:, [START_OF]]
         parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]

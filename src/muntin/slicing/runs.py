@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from muntin.journal import Journal, TornError
-from muntin.slicing.loops import FAR, Array, compiled_loops
+from muntin.slicing.loops import END_OF_TIME, FAR, Array, compiled_loops
 
 FIRST_PLACES = 64
 PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
@@ -209,7 +209,7 @@ class Runs:
 
     def _check_order(self, lengths: Array, starts: Array) -> None:
         """Refuse items that are not in the order of their starts, key by key, or lie too far away."""
-        if len(starts) and not -FAR <= starts.min() <= starts.max() <= FAR:
+        if len(starts) and not -END_OF_TIME <= starts.min() <= starts.max() <= FAR:
             raise ValueError(f"items from {starts.min()} to {starts.max()}")
         owner = np.repeat(np.arange(len(lengths)), lengths)
         least = 0 if self._ties else 1

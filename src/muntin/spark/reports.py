@@ -27,6 +27,7 @@ COUNTED = {
     "late": "late",
     "dropped": "dropped",
     "bad_times": "bad_times",
+    "bad_rows": "bad_rows",
     "windows": "windows_reported",
     "keys": "keys",
 }

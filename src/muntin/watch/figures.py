@@ -7,7 +7,7 @@ from typing import Any
 
 BATCHES = 120
 """So many micro-batches are drawn."""
-SUMMED = ("late", "dropped", "bad_times")
+SUMMED = ("late", "dropped", "bad_times", "bad_rows")
 LATEST = ("rows", "keys", "state_bytes", "written_bytes")
 
 

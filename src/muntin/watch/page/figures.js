@@ -15,8 +15,9 @@ export function drawFigures(place, { totals, now, drawn }) {
     cards.push(card("Throughput", rate, note, [drawn.rows_per_second], (v) => `${rough(v)} rows/s`));
   }
   if ("late" in totals) {
-    const { late, dropped = 0, bad_times: bad = 0 } = totals;
-    const without = bad ? `, ${readable(bad)} without a time` : "";
+    const { late, dropped = 0, bad_times: noTime = 0, bad_rows: bad = 0 } = totals;
+    let without = noTime ? `, ${readable(noTime)} without a time` : "";
+    without += bad ? `, ${readable(bad)} bad` : "";
     const note = element("span", dropped ? "second" : "", `${readable(dropped)} dropped${without}`);
     const lines = dropped ? [drawn.late, drawn.dropped] : [drawn.late];
     cards.push(card("Late rows", [readable(late), "rows"], note, lines, (v) => `${readable(v)} rows`));
