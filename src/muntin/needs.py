@@ -68,12 +68,13 @@ class Needs:
 
     def _within_bounds(self, batch: Batch) -> Batch:
         """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
-        held = {"time": batch.times}
+        held, bad = {"time": batch.times}, np.zeros(batch.rows, np.bool_)
         for measure in self.measures:
             column = batch.columns[measure]
             if column.values.dtype.kind in "iu":
                 held[f"{measure!r} ="] = column.values
-        bad = np.zeros(batch.rows, np.bool_)
+            if column.valid is not None and self.query.on_bad_row == "drop":
+                bad |= ~column.valid
         for what, values in held.items():
             if not len(values) or (int(values.max()) <= FAR and int(values.min()) >= -FAR):
                 continue

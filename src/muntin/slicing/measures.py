@@ -115,6 +115,8 @@ class DeltaLane(MeasuredLane):
         starts = self._edges.starts(np.ascontiguousarray(kept.runs.meta[at, 1])) if len(at) else at
         mine = starts == self.slices.meta[places[owner], 0]
         count = np.bincount(owner[mine], minlength=len(places))
+        if (count == 0).any():  # what was saved of rows is not of these slices
+            raise ValueError(f"slices of {self.column!r} have no rows among those that are kept")
         behind = np.cumsum(count)
         gathered = [None if rows is None else rows.gathered(at[mine]) for rows in kept.partials]
         return behind - count, behind, gathered
