@@ -19,6 +19,8 @@ from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, name
 from muntin.aggregates.numbers import exact_number, plus, squared
 
 Moments = tuple[int, Any, Any, Any]
+FAR_APART = 1000.0
+"""Means that differ by a thousandth need no more digits than a float has, and that is faster."""
 MOST_CANCELLED = 1e-4
 """How small a difference of shifted squares may be before it is computed by Chan's update instead."""
 
@@ -109,8 +111,9 @@ def _single_number(value: Any) -> tuple[float, float, float, float]:
 
 
 def _single_whole(halves: tuple[int, int]) -> tuple[float, float, float, float]:
-    mean, rest = _sum_of_two(halves[0] * 4294967296.0, float(halves[1]))
-    return (1.0, mean, rest, 0.0)
+    high, low = halves[0] * 4294967296.0, float(halves[1])
+    mean = high + low
+    return (1.0, mean, _lost(high, low, mean), 0.0)
 
 
 def _as_floats(partial: Moments) -> Moments:
@@ -147,15 +150,16 @@ def _chan_of_values(a: Any, b: Any) -> Any:
     na, mean_a, rest_a, m2_a = a
     nb, mean_b, rest_b, m2_b = b
     share = nb / (na + nb)
-    delta, missing = _sum_of_two(mean_b, -mean_a)
-    delta, missing = _sum_of_two(delta, missing + (rest_b - rest_a))
-    mean, rest = _sum_of_two(mean_a, delta * share)
-    mean, rest = _sum_of_two(mean, rest + rest_a + missing * share)
+    delta = mean_b - mean_a
+    if abs(delta) * FAR_APART < abs(mean_a):
+        delta += _lost(mean_b, -mean_a, delta) + (rest_b - rest_a)
+    step = delta * share
+    mean = mean_a + step
+    rest = rest_a + _lost(mean_a, step, mean)
     return (na + nb, mean, rest, m2_a + m2_b + delta * delta * (na * share))
 
 
-def _sum_of_two(x: Any, y: Any) -> Any:
-    """Return the sum as a float and what rounding took away, exactly (Knuth, TAOCP 2, 4.2.2)."""
-    total = x + y
+def _lost(x: Any, y: Any, total: Any) -> Any:
+    """Return what rounding took away from the sum of two floats (Knuth, TAOCP 2, 4.2.2)."""
     of_y = total - x
-    return total, (x - (total - of_y)) + (y - of_y)
+    return (x - (total - of_y)) + (y - of_y)

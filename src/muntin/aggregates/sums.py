@@ -10,6 +10,7 @@ no sum of fewer than 2**31 numbers of 64 bits wraps, and a result that does not 
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
@@ -183,6 +184,9 @@ def _sum_like(
 
 
 def _counted(value: Any) -> Counted:
+    kind = type(value)
+    if kind is int or kind is float:
+        return (1, value, None)
     return (1, *addend("sum", value))
 
 
@@ -195,7 +199,10 @@ def _add(a: Counted, b: Counted) -> Counted:
         return b
     if b[0] == 0:
         return a
-    return (a[0] + b[0], plus(a[1], b[1]), a[2])
+    x, y = a[1], b[1]
+    if x.__class__ is y.__class__ and x.__class__ is not Decimal:
+        return (a[0] + b[0], x + y, a[2])
+    return (a[0] + b[0], plus(x, y), a[2])
 
 
 def _subtract(a: Counted, b: Counted) -> Counted:
