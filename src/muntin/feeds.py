@@ -11,17 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
+from muntin.frames.arrow_results import DoesNotFitError, objects_as_arrow, results_as_arrow
 from muntin.frames.batches import Batch, drop_bad_rows
 from muntin.frames.columns import Array, Column
-from muntin.frames.types import (
-    ColumnType,
-    DoesNotFitError,
-    arrow_result,
-    check_takes,
-    fit,
-    objects_as_arrow,
-    results_as_arrow,
-)
+from muntin.frames.fitting import fit
+from muntin.frames.types import ColumnType, arrow_result, check_takes
 from muntin.kernels.slices import SliceKernels, slice_kernels
 from muntin.query import columns_of
 

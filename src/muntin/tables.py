@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.feeds import Feed
-from muntin.frames.types import DoesNotFitError
+from muntin.frames.arrow_results import DoesNotFitError
 from muntin.query import COLUMNS, Query
 from muntin.slicing.keys import KeyTable
 from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together

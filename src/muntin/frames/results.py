@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.frames.columns import EXACT_IN_FLOAT, Array, Column
-from muntin.frames.types import (
-    ColumnType,
+from muntin.frames.arrow_results import (
     DoesNotFitError,
-    arrow_result,
     as_numpy,
-    numpy_result,
     objects_as_arrow,
     results_as_arrow,
 )
+from muntin.frames.columns import EXACT_IN_FLOAT, Array, Column
+from muntin.frames.types import ColumnType, arrow_result, numpy_result
 
 
 @dataclass(frozen=True)

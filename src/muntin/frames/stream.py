@@ -19,9 +19,10 @@ from muntin.aggregates.identity import Identity, differences, identity_of
 from muntin.aggregators import ALGORITHMS
 from muntin.aggregators.ring import RingAggregator, written
 from muntin.frames.columns import Array, Column, kind_of, read
+from muntin.frames.fitting import fit
 from muntin.frames.request import scaled, whole_times
 from muntin.frames.results import Answer, Labels, write
-from muntin.frames.types import ColumnType, check_takes, fit
+from muntin.frames.types import ColumnType, check_takes
 from muntin.journal import Calls, Journal
 from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout

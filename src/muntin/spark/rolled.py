@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.feeds import Feed, owned
+from muntin.frames.arrow_results import DoesNotFitError, results_as_arrow
 from muntin.frames.batches import Batch
 from muntin.frames.columns import Column
 from muntin.frames.results import too_large
-from muntin.frames.types import DoesNotFitError, results_as_arrow
 from muntin.kernels.ranks import roll_ranks
 from muntin.kernels.rolling import Rows, roll_objects, roll_spans
 from muntin.kernels.spans import Spans
