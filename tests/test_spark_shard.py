@@ -378,3 +378,16 @@ def test_a_copy_of_an_earlier_run_does_not_serve_another() -> None:
     run(again, store, stream(4, 4)[3:], copies)
     ((_, copy),) = copies._held.items()
     assert copy.operator.query.on_bad_time == "drop"
+
+
+@pytest.mark.parametrize("aggregate", [mt.Sum("v"), mt.Collect("v")])
+def test_a_micro_batch_counts_its_own_rows_and_not_those_before_it(aggregate) -> None:
+    windows = {"w": mt.Delta("km", 10)}
+    asked = query(windows, {"s": aggregate}, on_bad_row="drop", on_bad_time="drop")
+    table = pa.table({"t": [1, 2, None], "k": ["a", "a", "a"], "v": [1, 2, 3], "km": [5, 2**62, 6]})
+    packing = Packing(f"counted {aggregate.name}", asked, table.slice(0, 0))
+    store, copies = MemoryBlocks(), Copies()
+    for _ in range(3):
+        packed = [payload for _, payload in packing.pack(table, 1)]
+        counted = Shard(packing, store, {}, copies).take(packed, None).counters
+        assert (counted.rows, counted.bad_rows, counted.bad_times) == (1, 1, 1)

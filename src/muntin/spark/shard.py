@@ -378,5 +378,5 @@ def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 def _since(before: Counters, now: Counters) -> Counters:
     """Return what was counted since; what is held is what is held now."""
-    done = ("rows", "late", "dropped", "bad_times", "windows_reported")
+    done = ("rows", "late", "dropped", "bad_times", "bad_rows", "windows_reported")
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in done})
