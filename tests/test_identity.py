@@ -3,15 +3,19 @@
 import datetime as dt
 import functools
 import json
+import math
 import operator
 import os
 import pickle
+import statistics
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 
+import numba
 import numpy as np
 import pytest
 
@@ -186,6 +190,111 @@ def test_a_global_that_is_changed_later_counts(monkeypatch):
     assert digest(helper) != before
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"a": 1}, {"a": 2}), ([1], [2]), (Plain([1]), Plain([2])), (np.arange(3), np.arange(4))],
+)
+def test_another_object_in_the_place_of_a_global_counts(one, other, monkeypatch):
+    monkeypatch.setitem(globals(), "TABLE", one)
+    before = digest(FUNCTIONS["global values"])
+    assert digest(FUNCTIONS["global values"]) == before
+    monkeypatch.setitem(globals(), "TABLE", other)
+    assert digest(FUNCTIONS["global values"]) != before
+
+
+@dataclass(frozen=True)
+class Lookup:
+    name: str
+    table: dict = field(compare=False)
+
+    def __call__(self, x):
+        return self.table[x]
+
+
+def test_functions_that_are_equal_by_name_are_told_apart():
+    functions = [Lookup("rates", {1: factor}) for factor in (1, 2)]
+    assert functions[0] == functions[1]
+    assert digest(functions[0]) != digest(functions[1])
+
+
+def twice(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return 2 * function(x)
+
+    return wrapper
+
+
+def thrice(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return 3 * function(x)
+
+    return wrapper
+
+
+@pytest.mark.parametrize("function", [math.sqrt, np.sqrt, statistics.mean, mt.Sum().lift, helper])
+def test_a_wrapper_is_not_what_it_wraps(function):
+    wrapped = [function, twice(function), thrice(function), twice(twice(function)), twice(len)]
+    assert len({digest(one) for one in wrapped}) == len(wrapped)
+    assert digest(twice(function)) == digest(twice(function))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import {0}\n return {0}.scaled(x)",
+        "import {0} as other\n return other.scaled(x)",
+        "from {0} import scaled\n return scaled(x)",
+        "from {0} import FACTOR\n return x * FACTOR",
+    ],
+)
+def test_what_a_function_imports_itself_counts(body, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for factor in (1, 2, 1):
+        monkeypatch.setitem(sys.modules, "own_factors", ModuleType("own_factors"))
+        text = f"FACTOR = {factor}\ndef scaled(x):\n return x * FACTOR"
+        exec(text, vars(sys.modules["own_factors"]))
+        names: dict = {"__name__": "own"}
+        exec(f"def lift(x):\n {body.format('own_factors')}", names)
+        found.append(digest(names["lift"]))
+    assert found[0] == found[2] != found[1]
+
+
+def test_imports_that_are_not_there_or_not_the_users_own_are_known_by_name():
+    def lift(x):
+        import a_module_that_is_not_there
+        import numpy.linalg
+
+        return numpy.linalg.norm(a_module_that_is_not_there.of(x))
+
+    assert digest(lift) == digest(lift)
+
+
+def test_functions_that_numba_compiles_are_known_by_their_python_code():
+    one, again, other = (numba.njit(f) for f in (made_with(1), made_with(1), made_with(2)))
+    assert digest(one) == digest(again) != digest(other)
+
+
+@pytest.mark.parametrize("function", [[1, 2].__contains__, {"a": 1}.get, "a".__add__])
+def test_methods_of_python_s_own_objects_have_digests(function):
+    assert digest(function) != digest([3].__contains__)
+
+
+def test_what_is_known_by_a_name_that_is_not_its_own_has_no_digest():
+    with pytest.raises(TypeError, match="version="):
+        digest(np.frompyfunc(lambda x: x, 1, 1))
+
+
+def test_a_metaclass_counts():
+    class Doubling(type):
+        def __call__(cls, x):
+            return 2 * x
+
+    assert digest(type("Own", (), {})) != digest(Doubling("Own", (), {}))
+
+
 def test_what_changes_as_a_function_is_used_does_not_count():
     calls = []
 
@@ -253,6 +362,12 @@ def test_a_changed_aggregate_is_refused(part, algorithm):
         (mt.Max("a"), mt.Max("b")),
         (mt.Sum(), replace(mt.Sum(), lift=lambda x: 2 * x)),
         (mt.Sum(), replace(mt.Sum(), version=2)),
+        (mt.Min(), replace(mt.Min(), combine=mt.Max().combine)),
+        (mt.Sum(), replace(mt.Sum(), lower=mt.Mean().lower)),
+        (mt.Sum(), replace(mt.Sum(), lower=abs)),
+        (mt.Collect(), replace(mt.Collect(), lower=len)),
+        (replace(mt.Sum(), lower=round), replace(mt.Sum(), lower=abs)),
+        (mt.Product(mt.Min()), mt.Product(replace(mt.Min(), combine=mt.Max().combine))),
     ],
 )
 def test_parameters_of_built_in_aggregates_count(one, other):
@@ -260,6 +375,33 @@ def test_parameters_of_built_in_aggregates_count(one, other):
     assert len(mt.Amta.restore(snapshot, one)) == 0
     with pytest.raises(mt.SnapshotError):
         mt.Amta.restore(snapshot, other)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "wanted"),
+    [
+        (replace(mt.Min("v"), combine=mt.Max().combine), 3),
+        (replace(mt.Sum("v"), lift=lambda v: mt.Sum().lift(1000 * v)), 6000),
+        (replace(mt.Max("v"), lower=lambda p: -p if p else p), -3),
+        (replace(mt.Median("v"), lower=len), 3),
+        (replace(mt.Count("v"), lift=lambda v: v), 6),
+    ],
+)
+def test_a_built_in_aggregate_with_another_function_is_ones_own_in_every_place(aggregate, wanted):
+    window = mt.Amta(aggregate)
+    window.bulk_insert({"v": v} for v in (1, 2, 3))
+    query = asked(mt.Tumbling(10), aggregates={"n": aggregate})
+    places = [
+        window.query(),
+        query.run({"t": [1, 2, 3], "v": [1, 2, 3]})["n"][0].as_py(),
+        mt.rolling(np.array([1, 2, 3]), 3, replace(aggregate, columns=()))[-1],
+    ]
+    assert places == [wanted] * 3
+
+
+def test_a_version_that_was_given_stays_with_the_function():
+    known = identity_of(replace(mt.Sum(), lower=abs, version="mine"))
+    assert known["functions"] == {"version": "mine"}
 
 
 def test_overflow_does_not_count():
@@ -273,6 +415,7 @@ def test_built_in_aggregates_are_not_known_by_their_code():
     policies = (
         mt.policies.last(3) | mt.policies.within("1 h", "t") | mt.policies.sum_at_most(3, "x")
     )
+    policies |= mt.policies.until_max("x") | mt.policies.until_longest_run("x")
     assert "digest" not in str(policies.known_by())
 
 
@@ -350,6 +493,10 @@ def policy(limit, **options):
     return SlidePolicy("mine", mt.Sum("v"), lambda total, old: total - old > limit, **options)
 
 
+def condition(holds):
+    return mt.Policy(SlidePolicy("mine", mt.Max("v"), holds), 10)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "word"),
     [
@@ -358,6 +505,8 @@ def policy(limit, **options):
         (mt.Punctuation("b"), mt.Punctuation(lambda r: r["b"]), "your own"),
         (mt.Policy(policy(3), 10), mt.Policy(policy(4), 10), "holds"),
         (mt.Policy(mt.policies.last(3), 10), mt.Policy(mt.policies.last(4), 10), "last"),
+        (condition(operator.gt), condition(operator.lt), "holds"),
+        (condition(mt.policies.until_max().holds), condition(mt.policies.last(1).holds), "holds"),
         (
             mt.Policy(policy(3) | mt.policies.last(3), 10),
             mt.Policy(policy(4) | mt.policies.last(3), 10),

@@ -7,8 +7,9 @@ From "General Incremental Sliding-Window Aggregation" (VLDB 2015), section 3.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import is_not
 from typing import Any
 
 Partial = Any
@@ -25,6 +26,7 @@ RESULTS = (
 )
 """The rules for the type of a result, given the types of the columns."""
 OVERFLOWS = ("error", "null")
+FUNCTIONS = ("lift", "combine", "lower", "inverse", "encode", "decode", "gather")
 
 
 def as_is(value: Any) -> Any:
@@ -88,7 +90,8 @@ class Aggregate:
 
     `version` replaces the digest of your functions where a saved state is compared with the aggregate
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
-    their name, version and `parameters` instead.
+    their name, version and `parameters` instead; one whose functions are not those that it was `made_of`
+    is your own.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -124,9 +127,11 @@ class Aggregate:
     picks: bool = False
     gives_rows: bool = False
     counts_rows: bool = False
-    is_built_in: bool = False
+    made_of: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.is_built_in and any(map(is_not, self.made_of[1:], functions_of(self))):
+            self._disown()
         for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
             function = getattr(self, field)
             if function is not None and not callable(function):
@@ -149,6 +154,20 @@ class Aggregate:
     def __repr__(self) -> str:
         columns = f" of {', '.join(map(repr, self.columns))}" if self.columns else ""
         return f"<Aggregate {self.name}{columns}>"
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of muntin's, with the functions that it was made of."""
+        return bool(self.made_of)
+
+    def _disown(self) -> None:
+        """Drop what is true of muntin's own functions only, because one of them was replaced."""
+        version, *functions = self.made_of
+        dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None}
+        dropped |= {"version": None} if self.version == version else {}
+        dropped |= {"gather": None} if self.gather is functions[-1] else {}
+        for name, value in dropped.items():
+            object.__setattr__(self, name, value)
 
     @property
     def invertible(self) -> bool:
@@ -208,9 +227,18 @@ def built_in(
     else.
     """
     parameters = tuple(facts.pop("parameters", {}).items())
-    return Aggregate(
-        name, result=result, version=version, parameters=parameters, is_built_in=True, **facts
-    )
+    return altered(Aggregate(name, result=result, version=version, parameters=parameters, **facts))
+
+
+def altered(aggregate: Aggregate, **functions: Any) -> Aggregate:
+    """Return an aggregate as one of ours that is made of these functions."""
+    made = replace(aggregate, made_of=(), **functions)
+    return replace(made, made_of=(made.version, *functions_of(made)))
+
+
+def functions_of(aggregate: Aggregate) -> tuple[Any, ...]:
+    """Return all that an aggregate computes with, in the order of FUNCTIONS."""
+    return tuple([getattr(aggregate, name) for name in FUNCTIONS])
 
 
 def named(*columns: str | None) -> tuple[str, ...]:

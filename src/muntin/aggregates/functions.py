@@ -15,6 +15,8 @@ import enum
 import fractions
 import functools
 import hashlib
+import importlib.util
+import pickle
 import re
 import struct
 import sys
@@ -23,6 +25,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -72,12 +75,13 @@ def digest(thing: Any, what: str = "the function") -> str:
 _digests: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 """Of each function its digests without and with the states of objects that it refers to.
 
-What changes while a function is used, such as a counter or a cache, counts as it was at first.
+What changes in an object while a function is used, such as a counter or a cache, counts as it was at
+first; another object in its place counts.
 """
 
 
 def _read(thing: Any, what: str, *, states: bool) -> str:
-    reader = _Reader(what, _package(thing), states)
+    reader = _Reader(what, str(getattr(thing, "__module__", None)).partition(".")[0], states)
     try:
         reader.read(thing)
     except RecursionError as error:
@@ -96,7 +100,15 @@ def is_ours(function: Any) -> bool:
 
 
 def _package(thing: Any) -> str:
-    return str(getattr(thing, "__module__", None) or "").partition(".")[0]
+    return _module(thing).partition(".")[0]
+
+
+def _module(thing: Any) -> str:
+    """Return where a thing is from; what a function says of itself may be that of one it wraps."""
+    said = getattr(thing, "__module__", None)
+    if isinstance(thing, types.FunctionType):
+        said = thing.__globals__.get("__name__", said)
+    return str(said or "")
 
 
 def _is_builtin(thing: Any) -> bool:
@@ -112,9 +124,18 @@ def _is_library(module: str) -> bool:
     if package in (OURS, *sys.builtin_module_names) or package in sys.stdlib_module_names:
         return True
     found = sys.modules.get(module) or sys.modules.get(package)
-    file = getattr(found, "__file__", None)
+    file = getattr(found, "__file__", None) if found else _origin(package)
     paths = (sysconfig.get_path(name) for name in ("purelib", "platlib"))
     return file is not None and any(path and PurePath(file).is_relative_to(path) for path in paths)
+
+
+def _origin(package: str) -> str | None:
+    """Return the file of a package that was not imported yet."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
 
 
 class _Reader:
@@ -125,7 +146,7 @@ class _Reader:
     """
 
     def __init__(self, what: str, package: str, states: bool) -> None:
-        self._states = states  # whether what objects hold is read, or their types alone
+        self._states = states  # whether what objects hold is read, or which objects they are
         self.hashed = hashlib.blake2b(digest_size=16)
         self._what = what
         self._own = package  # the package of the function itself counts as the user's
@@ -197,7 +218,7 @@ class _Reader:
         if type(thing) in KNOWN:
             self.read(KNOWN[type(thing)](thing))
         elif not self._states and type(thing) in MUTABLE:
-            self._write("state", type(thing).__name__)
+            self._write("state", type(thing).__name__, str(id(thing)))
         elif type(thing) is list:
             self._read_all("list", thing)
         elif type(thing) in (dict, types.MappingProxyType):
@@ -226,12 +247,14 @@ class _Reader:
             self._read_cell(thing)
         elif type(thing).__name__ == "_lru_cache_wrapper":
             self._read_all("cache", (thing.__wrapped__,))
+        elif hasattr(thing, "py_func"):  # which Numba compiles
+            self._read_all("compiled", (thing.py_func, thing.targetoptions))
         else:
             self._read_instance(thing)
 
     def _is_foreign(self, thing: Any) -> bool:
         """Whether a function or class is known by its name: muntin's, Python's or a library's."""
-        module = str(getattr(thing, "__module__", None) or "")
+        module = _module(thing)
         package = module.partition(".")[0]
         if package == self._own and package != OURS and isinstance(thing, types.FunctionType):
             return package in sys.stdlib_module_names
@@ -239,8 +262,9 @@ class _Reader:
 
     def _read_function(self, function: types.FunctionType) -> None:
         if self._is_foreign(function):
-            self._write("named", function.__module__, function.__qualname__)
-            if "<locals>" in function.__qualname__:  # it is known by what it was made with, too
+            name = function.__code__.co_qualname
+            self._write("named", _module(function), name)
+            if "<locals>" in name:  # it is known by what it was made with, too
                 self._read_all("made with", (function.__defaults__, function.__kwdefaults__))
                 self._read_all("closure", function.__closure__ or ())
             return
@@ -274,6 +298,8 @@ class _Reader:
                 self.read(constant)
         for name in _globals_of(code):
             self._read_global(name, names, code.co_names)
+        for name in _imports_of(code, str(names.get("__package__") or "")):
+            self._read_import(name, code.co_names)
 
     def _read_global(self, name: str, names: dict[str, Any], taken: tuple[str, ...]) -> None:
         self._write("global", name)
@@ -297,6 +323,13 @@ class _Reader:
                 self._write(name)
                 self.read(value)
 
+    def _read_import(self, name: str, taken: tuple[str, ...]) -> None:
+        """Read what a function imports itself from a module of the user's own."""
+        self._write("import", name)
+        if not _is_library(name):
+            with suppress(ImportError):  # it may be there where the function runs
+                self._read_module(import_module(name), taken)
+
     def _read_cell(self, cell: types.CellType) -> None:
         try:
             content = cell.cell_contents
@@ -307,7 +340,7 @@ class _Reader:
         self.read(content)
 
     def _read_builtin(self, function: Any) -> None:
-        self._write("builtin", str(function.__module__), function.__qualname__)
+        self._write("builtin", _module(function), function.__qualname__)
         if not isinstance(function.__self__, types.ModuleType | None):
             self.read(function.__self__)
 
@@ -315,7 +348,7 @@ class _Reader:
         if self._is_foreign(kind) or _is_builtin(kind):
             self._write("class", kind.__module__, kind.__qualname__)
             return
-        self._read_all("own class", (kind.__name__, kind.__bases__))
+        self._read_all("own class", (kind.__name__, kind.__bases__, type(kind)))
         if issubclass(kind, enum.Enum):
             self._read_all("members", [(m.name, m.value) for m in kind.__members__.values()])
         parts = {n: v for n, v in vars(kind).items() if n not in NOT_BEHAVIOUR}
@@ -331,12 +364,18 @@ class _Reader:
 
     def _read_instance(self, thing: Any) -> None:
         """Read an object by what pickle would keep of it."""
+        if not self._states:
+            self._write(str(id(thing)))
+            self.read(type(thing))
+            return
         if type(thing).__module__ == "numpy" and hasattr(thing, "dtype"):
             self._read_numpy(thing)
             return
         try:
             reduce = copyreg.dispatch_table.get(type(thing))
             reduced = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
+            if isinstance(reduced, str):
+                pickle.dumps(thing)  # which fails if the name is not that of this object
         except Exception as error:  # whatever a class makes of being pickled
             raise TypeError(
                 f"{self._what} refers to {thing!r} of type {type(thing).__qualname__}, of which no "
@@ -344,9 +383,6 @@ class _Reader:
             ) from error
         if isinstance(reduced, str):
             self._write("named", type(thing).__qualname__, reduced)
-            return
-        if not self._states and not callable(thing):
-            self.read(type(thing))
             return
         make, arguments, *state = reduced
         self._read_all("object", (make, arguments))
@@ -375,3 +411,15 @@ def _globals_of(code: types.CodeType) -> list[str]:
     """Return the global names that a piece of code refers to, each once."""
     found = (i.argval for i in dis.get_instructions(code) if i.opname in GLOBALS)
     return list(dict.fromkeys(found))
+
+
+def _imports_of(code: types.CodeType, package: str) -> list[str]:
+    """Return the modules that a piece of code imports, by their full names."""
+    steps = list(dis.get_instructions(code))
+    found = []
+    for i, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME":  # behind how many dots it has, and the names it takes
+            name = "." * steps[i - 2].argval + step.argval
+            with suppress(ImportError):
+                found.append(importlib.util.resolve_name(name, package))
+    return found

@@ -8,11 +8,10 @@ a stream that stopped can continue with another choice.
 from collections.abc import Mapping
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate
+from muntin.aggregates.aggregate import FUNCTIONS, Aggregate
 from muntin.aggregates.encoding import SnapshotError
-from muntin.aggregates.functions import KNOWN, PYTHON, digest, is_ours
+from muntin.aggregates.functions import KNOWN, PYTHON, digest
 
-FUNCTIONS = ("lift", "combine", "lower", "inverse", "encode", "decode", "gather")
 FACTS = ("commutative", "selective", "holistic", "nulls")
 PLAIN = (type(None), bool, int, float, str, bytes)
 
@@ -27,9 +26,9 @@ def identity_of(aggregate: Aggregate) -> Identity:
         "parameters": {name: plain(value) for name, value in aggregate.parameters},
         "parts": [identity_of(part) for part in aggregate.parts],
     }
-    functions = {name: f for name in FUNCTIONS if (f := getattr(aggregate, name)) is not None}
-    if aggregate.is_built_in and all(map(is_ours, functions.values())):
+    if aggregate.is_built_in:
         return {**identity, "nulls": aggregate.nulls, "version": aggregate.version}
+    functions = {name: f for name in FUNCTIONS if (f := getattr(aggregate, name)) is not None}
     identity |= {name: getattr(aggregate, name) for name in FACTS}
     what = f"aggregate {aggregate.name!r}"
     known = functions_of(functions, aggregate.version, what)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.aggregates import Aggregate, Product
-from muntin.aggregates.functions import is_ours
 from muntin.aggregates.identity import Identity, functions_of, identity_of
 
 
@@ -37,6 +36,7 @@ class SlidePolicy:
     holds: Callable[[Any, Any], Any] = field(compare=False)
     version: int | str | None = None
     parts: tuple["SlidePolicy", ...] = field(default=(), compare=False)
+    made_of: Callable[[Any, Any], Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.aggregate, Aggregate):
@@ -71,7 +71,7 @@ class SlidePolicy:
         if self.parts:
             return {"policies": [part.known_by() for part in self.parts]}
         identity = {"name": self.name, "aggregate": identity_of(self.aggregate)}
-        if is_ours(self.holds):
+        if self.holds is self.made_of:  # one of muntin's
             return identity
         what = f"policy {self.name!r}"
         return {**identity, "functions": functions_of({"holds": self.holds}, self.version, what)}

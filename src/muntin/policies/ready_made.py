@@ -4,12 +4,12 @@ Without a column a value is what was inserted, with one it is the row's. All are
 long as no value is negative.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
 from operator import index
 from typing import Any, NamedTuple
 
 from muntin.aggregates import Aggregate, Count, LongestRun, Max
-from muntin.aggregates.aggregate import as_is, built_in, named
+from muntin.aggregates.aggregate import altered, as_is, built_in, named
 from muntin.aggregates.extremes import above
 from muntin.aggregates.runs import Runs
 from muntin.policies.policy import SlidePolicy
@@ -28,7 +28,7 @@ def last(n: int) -> SlidePolicy:
     n = index(n)
     if n < 1:
         raise ValueError(f"last needs a number of values of 1 or more, got {n}")
-    return SlidePolicy(f"last({n})", Count(), lambda total, old: total - old >= n)
+    return _built_in(_told("last", n), Count(), lambda total, old: total - old >= n)
 
 
 def within(duration: Any, column: str | None = None) -> SlidePolicy:
@@ -50,7 +50,7 @@ def within(duration: Any, column: str | None = None) -> SlidePolicy:
     def holds(total: Any, old: Any) -> bool:
         return old is None or _elapsed(old, total) >= size
 
-    return SlidePolicy(_told("within", size, column), Max(column), holds)
+    return _built_in(_told("within", size, column), Max(column), holds)
 
 
 def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
@@ -73,7 +73,7 @@ def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
         unbounded = total.unbounded - old.unbounded + old.last_unbounded
         return unbounded > 0 or total.sum - old.sum + old.last > x
 
-    return SlidePolicy(_told("sum_at_most", x, column), _running_sums(column), holds)
+    return _built_in(_told("sum_at_most", x, column), _running_sums(column), holds)
 
 
 def until_max(column: str | None = None) -> SlidePolicy:
@@ -89,7 +89,7 @@ def until_max(column: str | None = None) -> SlidePolicy:
     def holds(total: Any, old: Any) -> bool:
         return total is not None and (old is None or bool(above(total, old)))
 
-    return SlidePolicy(_told("until_max", column), Max(column), holds)
+    return _built_in(_told("until_max", column), Max(column), holds)
 
 
 def until_longest_run(column: str | None = None) -> SlidePolicy:
@@ -105,8 +105,13 @@ def until_longest_run(column: str | None = None) -> SlidePolicy:
     def holds(total: Runs | None, old: Runs | None) -> bool:
         return total is not None and (0 if old is None else old.n) <= total.start
 
-    runs = replace(LongestRun(column), lower=as_is)
-    return SlidePolicy(_told("until_longest_run", column), runs, holds)
+    runs = altered(LongestRun(column), lower=as_is)
+    return _built_in(_told("until_longest_run", column), runs, holds)
+
+
+def _built_in(name: str, aggregate: Aggregate, holds: Callable[[Any, Any], Any]) -> SlidePolicy:
+    """Return a policy of ours: known by its name, in which are all parameters, and its aggregate."""
+    return SlidePolicy(name, aggregate, holds, made_of=holds)
 
 
 def _told(name: str, *arguments: Any) -> str:
