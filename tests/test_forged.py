@@ -65,7 +65,7 @@ def put(array: np.ndarray, at: object, number: int) -> np.ndarray:
 
 SLICES = {
     "slices out of order": ("meta", swapped),
-    "a slice too far away": ("meta", lambda meta: put(meta, (0, 0), -(2**62))),
+    "a slice too far away": ("meta", lambda meta: put(meta, (0, 0), -(2**62) - 1)),
     "negative rows": ("meta", lambda meta: put(meta, (0, 1), -5)),
     "a run too long": ("lengths", lambda lengths: put(lengths, 0, 1000)),
     "a negative run": ("lengths", lambda lengths: put(lengths, 0, -1)),
