@@ -261,14 +261,19 @@ def test_damaged_and_missing_blocks_are_errors() -> None:
         Shard(packing, store, {}, Copies()).take([], 100)
 
 
-def filled_store(seed: int, monkeypatch) -> tuple[Packing, list[MemoryBlocks]]:
-    """Return a shard's state after each micro-batch, with blocks and a log."""
+def filled_store(
+    seed: int, monkeypatch, copies: list[Copies] | None = None
+) -> tuple[Packing, list[MemoryBlocks]]:
+    """Return a shard's state after each micro-batch, with blocks and a log; and its copies then."""
     monkeypatch.setattr("muntin.spark.shard.SHORT_LOG", 300)
     name = [*QUERIES][seed % len(QUERIES)]
     packing, store, history = Packing(f"filled {seed}", QUERIES[name](), EMPTY), MemoryBlocks(), []
     for batch in stream(seed, 14):
-        run(packing, store, [batch], Copies())
+        made = Copies()
+        run(packing, store, [batch], made)
         history.append(MemoryBlocks(store))
+        if copies is not None:
+            copies.append(made)
     return packing, history
 
 
@@ -322,16 +327,18 @@ def packed_rows(packing: Packing, seed: int) -> list[bytes]:
 
 
 def test_a_header_of_an_earlier_micro_batch_is_found_out(monkeypatch) -> None:
-    """With all that was written since beside it."""
+    """With all that was written since beside it, and even if there is a copy of that micro-batch."""
     found = 0
     for seed in range(4):
-        packing, history = filled_store(seed, monkeypatch)
-        for before in history[:-1]:
+        held: list[Copies] = []
+        packing, history = filled_store(seed, monkeypatch, held)
+        for before, copies in zip(history[:-1], held, strict=False):
             store = MemoryBlocks({**history[-1], "header": before["header"]})
-            with pytest.raises(mt.SnapshotError):
-                Shard(packing, store, {}, Copies(), begun=True).take([], 500)
-            found += 1
-    assert found == 52
+            for mine in (Copies(), copies):
+                with pytest.raises(mt.SnapshotError):
+                    Shard(packing, store, {}, mine, begun=True).take([], 500)
+                found += 1
+    assert found == 104
 
 
 def test_a_shard_that_began_and_has_no_header_is_refused() -> None:

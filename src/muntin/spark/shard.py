@@ -8,7 +8,7 @@ blocks and log.
 
 What is read must be what was written last. Each block and log entry says in its sealed content of which
 shard it is and under which name it was put, and the header has its checksum. A header of an earlier
-micro-batch is found out by the log entry behind it, or by the blocks that were written since.
+micro-batch is found out by the log entry behind it, or by the version of blocks that were written since.
 """
 
 import uuid
@@ -29,6 +29,8 @@ from muntin.spark.packing import Packing
 
 FORMAT = 3
 HEADER = "header"
+BASE = "base"
+"""A small block that tells of which micro-batch the blocks are, so that it can be read every time."""
 SHORT_LOG = 1 << 16
 LONG_LOG = 64
 LOG_SHARE = 2
@@ -235,7 +237,7 @@ class Shard:
         then = self._as_it_was(header.query)
         if header.facts != self._facts:
             raise SnapshotError(_other_facts(header.facts, self._facts))
-        if f"log/{header.version + 1}" in self._store:
+        if self._is_behind(header):
             raise SnapshotError(
                 f"the header is that of micro-batch {header.version}, and not the last one written"
             )
@@ -251,6 +253,14 @@ class Shard:
                 packed, watermark = self._entry(header, f"log/{version}", checksum)
                 self._apply(copy.operator, packed, watermark)
         return header, self._extended(header, copy.operator)
+
+    def _is_behind(self, header: Header) -> bool:
+        """Whether a later micro-batch wrote into the log, or wrote blocks and forgot the log."""
+        if f"log/{header.version + 1}" in self._store:
+            return True
+        if not header.blocks:
+            return BASE in self._store
+        return bool(self._block(header, BASE) != header.base)
 
     def _as_it_was(self, saved: Identity) -> Query:
         """Return the query that the state is of, if it differs only by windows that were added."""
@@ -343,6 +353,7 @@ class Shard:
         for name in before.keys() - header.blocks.keys():
             self._store.delete(f"block/{name}")
         header.base = header.version
+        self._put(BASE, _bound(header, BASE, header.base))
         self._shorten(header)
 
     def _shorten(self, header: Header) -> None:
