@@ -374,3 +374,36 @@ def test_interpreted_and_compiled_results_are_the_same():
         alone = query(make("v")).run(rows)["r"].to_pylist()
         beside = query(mt.Product(a=make("v"), b=mt.Collect("v"))).run(rows)["r"].to_pylist()
         assert [row["a"] for row in beside] == pytest.approx(alone, rel=1e-9, nan_ok=True)
+
+
+def test_a_zone_that_comes_or_goes_is_another_type():
+    berlin = pa.array([1, 2], pa.timestamp("us", "Europe/Berlin"))
+    for first, second in (
+        (berlin, berlin.cast(pa.timestamp("us"))),
+        (berlin.cast(pa.timestamp("us")), berlin),
+    ):
+        op = query(mt.Max("v")).operator()
+        op.process({"t": [1, 2], "v": first})
+        with pytest.raises(TypeError, match="'v'"):
+            op.process({"t": [3, 4], "v": second})
+
+
+@pytest.mark.parametrize("value", [2**53 + 2, 2**60, -(2**63)])
+def test_whole_numbers_that_a_float_holds_follow_floats(value):
+    op = query(mt.Max("v"), on_bad_row="drop").operator()
+    op.process({"t": [1], "v": [0.5]})
+    op.process({"t": [2, 3], "v": np.array([value, value + 1])})
+    assert (op.complete()["r"].to_pylist(), op.counters.bad_rows) == ([float(max(value, 0.5))], 1)
+
+
+def test_counts_of_rows_without_numbers_count_nulls():
+    window = mt.Rolling(2, mt.Count(), min_periods=1)
+    assert window.push(pa.array(["a", None, None])).to_pylist() == [1, 2, 2]
+
+
+def test_numbers_wider_than_64_bits_are_refused():
+    wide = np.array([1, 2], np.longdouble)
+    if wide.dtype.itemsize > 8:
+        with pytest.raises(TypeError, match="wider"):
+            mt.rolling(wide, 2, mt.Sum())
+    assert mt.rolling(pl.Series([1, 2**100], dtype=pl.Int128), 2, mt.Max())[-1] == 2**100

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from muntin.frames.columns import Array, Column, is_frame, kind_of, read
+from muntin.frames.columns import NOT_OF_ARROW, Array, Column, is_frame, kind_of, read
 
 NOT_A_TIME = np.iinfo(np.int64).min  # how NumPy writes a null among datetimes
 LAST_TIME = np.iinfo(np.int64).max
@@ -198,7 +198,7 @@ def _arrow(column: Any, name: str) -> pa.Array:
     """Return a column as an Arrow array, without string views: Arrow cannot take rows of them."""
     kind = kind_of(column)
     if kind == "polars":  # which writes the addresses of objects into Arrow
-        column = column.to_list() if str(column.dtype) == "Object" else column.to_arrow()
+        column = column.to_list() if str(column.dtype) in NOT_OF_ARROW else column.to_arrow()
     if not isinstance(column, pa.Array):
         try:
             column = _whole(pa.array(column, from_pandas=kind == "pandas"))

@@ -17,6 +17,10 @@ PYTHON_UNITS = (("us", 1), ("ms", 1), ("s", 1), ("D", 1))
 """The units of moments and durations that Python's own are as fine as."""
 
 
+NOT_OF_ARROW = ("Object", "Int128", "UInt128")
+"""Types of Polars that Arrow has not."""
+
+
 @dataclass(frozen=True)
 class Column:
     """Values, which of them are not null (all, if None), and the types they came with.
@@ -135,6 +139,8 @@ def _from_numpy(array: Array, valid: Array | None, name: str) -> Column:
         return Column(np.ascontiguousarray(array, np.int64), valid, array.dtype)
     if kind == "u":
         return Column(np.ascontiguousarray(array, np.uint64), valid, array.dtype)
+    if kind in "fc":
+        raise TypeError(f"{name} has the type {array.dtype}, wider than a number of 64 bits")
     objects = array.astype(object)
     there = np.array([x is not None for x in objects.tolist()], np.bool_)
     valid = there if valid is None else valid & there
@@ -165,7 +171,7 @@ def _from_pandas(series: Any, name: str) -> Column:
 
 
 def _from_polars(series: Any, name: str) -> Column:
-    if str(series.dtype) == "Object":
+    if str(series.dtype) in NOT_OF_ARROW:
         return _from_numpy(_as_array(series.to_list()), None, name)
     return _from_arrow(series.to_arrow(), name)
 

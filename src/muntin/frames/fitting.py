@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from muntin.frames.arrow_results import fits
-from muntin.frames.columns import EXACT_IN_FLOAT, Array, Column
-from muntin.frames.types import DECIMAL, NUMBER, ColumnType
+from muntin.frames.columns import Array, Column
+from muntin.frames.types import DECIMAL, ColumnType
 
 ATTOSECONDS = {
     "as": 1,
@@ -41,6 +41,8 @@ def fit(column: Column, held: ColumnType) -> tuple[Column, Array | None]:
         return _nulls(len(column.values), held), None
     if held.numbers is None or known.numbers is None:
         return _fit_objects(column, known, held)
+    if _is_zoned(known) != _is_zoned(held):
+        raise TypeError(_changed(known, held))
     times = {held.dtype.kind, known.dtype.kind} & set("mM")
     if (times or {held.dtype.kind, known.dtype.kind} & {"b"}) and (
         held.dtype.kind != known.dtype.kind
@@ -51,6 +53,10 @@ def fit(column: Column, held: ColumnType) -> tuple[Column, Array | None]:
     if bad.any():
         values = np.where(bad, np.zeros(1, values.dtype), values)
     return Column(values, column.valid, held.dtype, held.arrow), bad if bad.any() else None
+
+
+def _is_zoned(kind: ColumnType) -> bool:
+    return getattr(kind.arrow, "tz", None) is not None
 
 
 def _changed(known: ColumnType, held: ColumnType) -> str:
@@ -75,7 +81,7 @@ def _fit_objects(
     if known.family in texts and held.family in texts:
         return replace(column, arrow=held.arrow), None
     objects = column.objects()
-    if held.family == NUMBER and held.numbers is not None and known.family in ("", DECIMAL):
+    if held.numbers is not None and held.dtype.kind in "fiu" and known.family in ("", DECIMAL):
         return _numbers_of_objects(objects, known, held)
     if held.arrow is None and held.numbers is None:
         return Column(_object_array(objects), column.valid, held.dtype), None
@@ -108,7 +114,8 @@ def _numbers_of_objects(
             raise TypeError(_changed(known, held))
         try:
             values[row] = item
-            bad[row] = Fraction(values[row].item()) != Fraction(item)
+            narrow = values[row].astype(held.dtype)
+            bad[row] = not Fraction(item) == Fraction(values[row].item()) == Fraction(narrow.item())
         except (OverflowError, ValueError):
             bad[row] = True
     valid = np.array([item is not None for item in objects], np.bool_)
@@ -143,7 +150,9 @@ def _same_number(column: Column, held: ColumnType) -> tuple[Array, Array]:
         bad = ~inside | (moved != values)
     elif wanted.kind == "f":
         moved = values.astype(wanted)
-        bad = _beyond(values, -EXACT_IN_FLOAT, EXACT_IN_FLOAT)
+        with np.errstate(invalid="ignore"):
+            back = moved.astype(values.dtype)
+        bad = (back != values) | (moved >= float(np.iinfo(values.dtype).max))
     else:
         limits = np.iinfo(wanted)
         moved = values.astype(wanted)

@@ -14,7 +14,7 @@ from muntin.frames.arrow_results import (
     objects_as_arrow,
     results_as_arrow,
 )
-from muntin.frames.columns import EXACT_IN_FLOAT, Array, Column
+from muntin.frames.columns import EXACT_IN_FLOAT, NOT_OF_ARROW, Array, Column
 from muntin.frames.types import ColumnType, arrow_result, numpy_result
 
 
@@ -242,7 +242,7 @@ def _write_polars(
     answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | None, labels: Labels
 ) -> Any:
     polars = importlib.import_module("polars")
-    if column is not None and str(column.came_as) == "Object":
+    if column is not None and str(column.came_as) in NOT_OF_ARROW:
         values = _write_numpy(answer, rules, aggregate, column, labels)
         return polars.Series(labels.name or "", values.tolist(), strict=False)
     series = polars.Series(labels.name or "", _arrow(answer, rules, aggregate, column))

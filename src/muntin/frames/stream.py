@@ -398,7 +398,10 @@ class _Objects:
         """Return the results of each row, and how many values are in its window."""
         inputs = column.objects(exact=self._window.aggregate.is_built_in)
         stamps = [0] * len(inputs) if times is None else times.tolist()
-        came = [(stamp, value is not None) for stamp, value in zip(stamps, inputs, strict=True)]
+        all_count = self._window.aggregate.counts_rows
+        came = [
+            (stamp, all_count or x is not None) for stamp, x in zip(stamps, inputs, strict=True)
+        ]
         results, counts = np.empty(len(inputs), object), np.zeros(len(inputs), np.int64)
         leaving = [row for row, _ in self._leaving(came, times is not None, size)]
         journal.fields(self)
