@@ -251,7 +251,7 @@ def test_a_running_session_says_what_cannot_be_changed(spark, arguments, setting
         ({"memory": 4}, TypeError, "memory must be a text"),
         ({"memory": "4"}, ValueError, "memory must be a number and one of"),
         ({"settings": ["spark.ui.enabled"]}, TypeError, "settings must be a dict"),
-        ({"settings": {"spark.ui.enabled": None}}, TypeError, "spark.ui.enabled': None"),
+        ({"settings": {"spark.ui.enabled": None}}, TypeError, "'spark.ui.enabled' is"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, text):

@@ -100,7 +100,7 @@ class ColumnType:
         import pyarrow as pa
 
         if self.arrow is not None or self.dtype.kind == "O":
-            return self.arrow
+            return None if self.arrow == pa.null() else self.arrow
         try:
             return pa.from_numpy_dtype(self.dtype)
         except pa.ArrowNotImplementedError:

@@ -181,7 +181,8 @@ def _moved(values: Array, by: int | float) -> tuple[Array, Array]:
     beyond: Array = values < end.min - by if by < 0 else values > end.max - by
     step = min(abs(by), end.max)
     rest = min(abs(by) - step, end.max)  # 1 where -2**63 is subtracted
-    return values - step - rest if by < 0 else values + step + rest, beyond
+    moved = values - step - rest if by < 0 else values + step + rest
+    return np.where(beyond, end.min if by < 0 else end.max, moved), beyond  # pointers follow them
 
 
 def _clipped(by: int | float, rows: int) -> int | float:
