@@ -7,7 +7,8 @@ written, modules live in memory and are compiled again in each process.
 Nothing is run because it lies there: a module's text is the one that was generated, and the file has to
 be the same. Numba loads machine code by unpickling it, so the folder and its files must belong to this
 user or to root, and nobody else may write to them. A folder that others write to is used only with the
-sticky bit, which keeps them from touching files of this user. Broken files are made again.
+sticky bit, which keeps them from touching files of this user. Files that are broken, or whose machine
+code is for other types than the index says, are made again.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ _LOADED: dict[str, ModuleType] = {}
 _LOADING = threading.RLock()
 MACHINE_CODE = "__pycache__"
 """Where Numba puts its files, beside a module."""
+SUM = hashlib.sha256().digest_size
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -185,8 +187,36 @@ def _guard(module: ModuleType) -> None:
     for dispatcher in vars(module).values():
         held: Any = getattr(dispatcher, "_cache", None)
         if hasattr(held, "_cache_file"):
+            _seal(held._cache_file)
             held.load_overload = _loading(held, held.load_overload)
             held.save_overload = _saving(held, held.save_overload)
+
+
+def _seal(file: Any) -> None:
+    """Bind machine code to its content and to the types that it is for.
+
+    Numba runs what it finds, and of two processes that save code for different types at once one may
+    write where the other's index points to.
+    """
+    save, load = file.save, file.load
+
+    def save_data(name: str, data: Any) -> None:
+        content = file._dump(data)
+        with file._open_for_write(file._data_path(name)) as opened:
+            opened.write(hashlib.sha256(content).digest() + content)
+
+    def load_data(name: str) -> Any:
+        held = Path(file._data_path(name)).read_bytes()
+        if hashlib.sha256(held[SUM:]).digest() != held[:SUM]:
+            raise ValueError(f"{name} is broken")
+        return pickle.loads(held[SUM:])
+
+    def load_of(types: Any) -> Any:
+        of, data = load(types) or (None, None)
+        return data if of == types else None
+
+    file._save_data, file._load_data = save_data, load_data
+    file.save, file.load = lambda types, data: save(types, (types, data)), load_of
 
 
 def _loading(held: Any, load: Callable[..., Any]) -> Callable[..., Any]:
