@@ -417,6 +417,8 @@ def test_built_in_aggregates_are_not_known_by_their_code():
     )
     policies |= mt.policies.until_max("x") | mt.policies.until_longest_run("x")
     assert "digest" not in str(policies.known_by())
+    window = mt.PolicyWindow(mt.Product(mt.Sum("x"), mt.Last("x")), policies)
+    assert "digest" not in str(identity_of(window._window.aggregate))
 
 
 # Versions, and another Python

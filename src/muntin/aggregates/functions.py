@@ -35,6 +35,8 @@ OURS = __name__.partition(".")[0]
 GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, range, complex, dt.timezone, PurePath)
 """Types whose values are told apart by their text."""
+CODES = 1 << 10
+"""Of so many pieces of code it is remembered what they refer to."""
 MUTABLE = (list, dict, set, bytearray)
 MOMENTS = (dt.datetime, dt.date, dt.time, dt.timedelta)
 NOT_BEHAVIOUR = {
@@ -398,6 +400,7 @@ class _Reader:
             self._write(value.tobytes())
 
 
+@functools.lru_cache(CODES)
 def _constants(code: types.CodeType) -> tuple[Any, ...]:
     """Return the constants without the docstring, which is the first if nothing loads it."""
     first, *rest = code.co_consts or (None,)
@@ -407,12 +410,14 @@ def _constants(code: types.CodeType) -> tuple[Any, ...]:
     return code.co_consts if used else (None, *rest)
 
 
+@functools.lru_cache(CODES)
 def _globals_of(code: types.CodeType) -> list[str]:
     """Return the global names that a piece of code refers to, each once."""
     found = (i.argval for i in dis.get_instructions(code) if i.opname in GLOBALS)
     return list(dict.fromkeys(found))
 
 
+@functools.lru_cache(CODES)
 def _imports_of(code: types.CodeType, package: str) -> list[str]:
     """Return the modules that a piece of code imports, by their full names."""
     steps = list(dis.get_instructions(code))

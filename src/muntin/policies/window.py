@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from muntin.aggregates import Aggregate, Product
+from muntin.aggregates.aggregate import altered
 from muntin.aggregators import Amta, LogMta
 from muntin.aggregators.monoid_tree import MonoidTree
 from muntin.policies.policy import SlidePolicy
@@ -157,7 +158,7 @@ def _shared(aggregate: Aggregate, policy: AnyPolicy) -> tuple[Aggregate, Callabl
         dimensions = Product(aggregate, policy.aggregate)
         name, holds = f"{aggregate.name} under {policy.name}", policy.on_partials()
         first, second = aggregate.combine, policy.aggregate.combine
-        shared = replace(
+        shared = altered(
             dimensions,
             combine=lambda a, b: (first(a[0], b[0]), second(a[1], b[1])),  # quicker for two
             lower=lambda partials: aggregate.lower(partials[0]),
