@@ -1,11 +1,16 @@
 """Generated kernels: cached across processes, and of the same source as the interpreted form."""
 
+import functools
+import importlib
 import importlib.util
+import linecache
 import marshal
 import os
+import random
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +164,40 @@ def test_broken_files_are_made_again(pattern, kept, tmp_path):
     assert not list(tmp_path.rglob("*.tmp*"))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_machine_code_in_which_a_byte_has_changed_is_made_again(seed, tmp_path):
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 0"]
+    chance = random.Random(seed)
+    for path in tmp_path.glob("__pycache__/*.nbc"):
+        content = bytearray(path.read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        path.write_bytes(content)
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 0"]
+    assert run("auto", tmp_path)[:2] == ["1225.0", "True 1"]
+
+
+def test_machine_code_for_other_types_is_not_run(tmp_path):
+    """As it is left by two processes that save at once: the index of one, the code of the other."""
+    rolled = "mt.rolling(np.arange(50, dtype='{}'), 50, mt.Sum())[-1]"
+    script = f"import numpy as np, muntin as mt; print({rolled})"
+    folders = {kind: tmp_path / kind for kind in ("int64", "float32")}
+
+    def roll(kind, cache):
+        environment = {**os.environ, "MUNTIN_CACHE_DIR": str(cache)}
+        command = [sys.executable, "-c", script.format(kind)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+
+    for kind, cache in folders.items():
+        assert float(roll(kind, cache)) == 1225
+    mixed = 0
+    for path in folders["int64"].glob("__pycache__/*.nbc"):
+        for other in folders["float32"].glob(f"__pycache__/{path.name}"):
+            mixed += other.read_bytes() != path.read_bytes()
+            path.write_bytes(other.read_bytes())
+    assert float(roll("int64", folders["int64"])) == 1225
+    assert mixed
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
 def test_files_of_a_chosen_folder_are_readable_and_written_by_one_only(umask, tmp_path):
     before = os.umask(umask)
@@ -295,3 +334,74 @@ def test_the_clock_in_the_loop_sees_every_row(algorithm):
     spent = ticks(algorithm, mt.Max(), np.random.default_rng(0).random(1000), 100)
     assert spent.shape == (1000,)
     assert (spent > 0).all()
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(value):
+        return 2.0 * function(value)
+
+    return wrapper
+
+
+@doubled
+def wrapped(value):
+    return 3.0 * value
+
+
+BY_DEFAULT = 5.0
+
+
+def with_a_default(value, factor=BY_DEFAULT):
+    return factor * value
+
+
+def with_another_default(value, factor=2.0):
+    return factor * value
+
+
+with_another_default.__defaults__ = (7.0,)
+BY_DEFAULT = -1.0
+
+
+def with_a_named_default(value, *, factor=BY_DEFAULT):
+    return factor * value
+
+
+OWN = {
+    "wrapped": wrapped,
+    "default": with_a_default,
+    "another default": with_another_default,
+    "named default": with_a_named_default,
+    **{f"lambda {factor}": lambda value, factor=factor: factor * value for factor in (2.0, 3.0)},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_compiled_functions_compute_what_they_compute_when_they_are_called(name):
+    own = mt.Aggregate("own", 0.0, OWN[name], lambda a, b: a + b)
+    wanted = [OWN[name](v) + OWN[name](v + 1) for v in (1.0, 2.0)]
+    assert mt.rolling(np.array([1.0, 2.0, 3.0]), 2, own)[1:].tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["named", "unnamed"])
+def test_a_source_that_has_changed_since_is_not_compiled(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "def named(v):\n    return {0} * v\n\n\nunnamed = lambda v: {0} * v\n"
+    path = tmp_path / f"own_source_{name}.py"
+    path.write_text(text.format("2.0"))
+    module = importlib.import_module(path.stem)
+    path.write_text(text.format("3.0"))
+    linecache.checkcache()
+    own = mt.Aggregate("own", 0.0, getattr(module, name), lambda a, b: a + b)
+    assert mt.rolling(np.ones(2), 2, own)[-1] == 4.0
+
+
+def test_a_global_that_has_changed_since_is_compiled_again(monkeypatch):
+    own = mt.Aggregate("own", 0.0, scale, lambda a, b: a + b, columns=("v",))
+    query = mt.Query(time="t", windows={"w": mt.Tumbling(10)}, aggregates={"s": own})
+    rows = {"t": np.arange(3), "v": np.ones(3)}
+    for factor in (2.5, 4.0, 2.5):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        assert mt.rolling(rows["v"], 3, replace(own, columns=()))[-1] == 3 * factor
+        assert query.run(rows)["s"].to_pylist() == [3 * factor]

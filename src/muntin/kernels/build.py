@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates.aggregate import Aggregate, Kernel
+from muntin.aggregates.functions import digest
 from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels import drivers, ring_drivers, row_drivers, slice_drivers
 from muntin.kernels.cache import load_module, memory_module
@@ -125,9 +126,24 @@ class Compiled:
         return counts + tuple(np.empty(size, result) for result in self.results)
 
 
-@cache
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
+    return _compiled(aggregate, layout, _referred(aggregate))
+
+
+def _referred(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return digests of a user's functions: what they refer to is compiled as it is now."""
+    if aggregate.kernel is not None:
+        return ()
+    try:
+        return tuple(digest(f) for f in (aggregate.lift, aggregate.combine, aggregate.lower))
+    except TypeError:  # which is not compiled either
+        return ()
+
+
+@cache
+def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -> Compiled:
+    del referred
     kernel = kernel_of(aggregate, layout)
     own = aggregate.kernel is None
     fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)

@@ -11,7 +11,8 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from copy import deepcopy
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
 
@@ -71,13 +72,62 @@ class Writer:
         Bare(names).visit(tree)
         if self._checked:
             Checked().visit(tree)
+        self._write_defaults(tree.args, function)
         return "@inline\n" + ast.unparse(ast.fix_missing_locations(tree))
+
+    def _write_defaults(self, arguments: ast.arguments, function: FunctionType) -> None:
+        """Write the values that arguments have by default, which the source may only name."""
+        named = function.__kwdefaults__ or {}
+        arguments.defaults = [self._value("a default", v) for v in function.__defaults__ or ()]
+        arguments.kw_defaults = [
+            self._value(a.arg, named[a.arg]) if a.arg in named else None
+            for a in arguments.kwonlyargs
+        ]
+
+    def _value(self, name: str, value: Any) -> ast.expr:
+        return ast.parse(self._reference(name, value), mode="eval").body
 
 
 def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the syntax tree of a function, one of lambda as if it had been defined with def."""
+    """Return the syntax tree of a function, one of lambda as if it had been defined with def.
+
+    NoSourceError if there is none, or if it gives another function: the file may have changed since it
+    was imported, and a wrapper's source is said to be that of what it wraps.
+    """
     if getattr(function, "__name__", "") == "<lambda>":
         return _lambda_tree(function)
+    tree = _def_tree(function)
+    _check(tree, function)
+    return tree
+
+
+def _check(node: ast.FunctionDef | ast.Lambda, function: Any) -> None:
+    """Refuse a syntax tree that does not give the function's own code."""
+    node = deepcopy(node)
+    node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+    node.args.kw_defaults = [default and ast.Constant(None) for default in node.args.kw_defaults]
+    free = [ast.arg(name) for name in function.__code__.co_freevars]
+    if isinstance(node, ast.FunctionDef):
+        node.decorator_list = []
+    body = node if isinstance(node, ast.FunctionDef) else ast.Expr(node)
+    around = ast.FunctionDef("around", ast.arguments([], free, None, [], [], None, []), [body], [])
+    module = ast.fix_missing_locations(ast.Module([around], []))
+    found = _inner(_inner(compile(module, "source", "exec", dont_inherit=True)))
+    if _told(found) != _told(function.__code__):
+        raise NoSourceError(f"the source of {function!r} is that of another function")
+
+
+def _inner(code: CodeType) -> CodeType:
+    return next(constant for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def _told(code: CodeType) -> tuple[Any, ...]:
+    """Return what a piece of code does, without where it stands."""
+    constants = [_told(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
+
+
+def _def_tree(function: Any) -> ast.FunctionDef:
     try:
         source = textwrap.dedent(inspect.getsource(function))
         tree = ast.parse(source).body[0]
@@ -110,6 +160,7 @@ def _lambda_tree(function: Any) -> ast.FunctionDef:
     if not places or not found:
         raise NoSourceError(f"the source of {function!r} is missing")
     body = found[-1].body  # the innermost, if several lie around it
+    _check(found[-1], function)
     tree = ast.FunctionDef("lambda_", found[-1].args, [ast.Return(body)], [])
     return ast.fix_missing_locations(ast.copy_location(tree, found[-1]))
 
