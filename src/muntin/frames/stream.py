@@ -24,12 +24,11 @@ from muntin.frames.request import scaled, whole_times
 from muntin.frames.results import Answer, Labels, write
 from muntin.frames.types import ColumnType, check_takes
 from muntin.journal import Calls, Journal
-from muntin.kernels.build import STEPS, Compiled, NotCompilableError, compiled
+from muntin.kernels.build import POINTERS, STEPS, Compiled, NotCompilableError, compiled
 from muntin.kernels.layout import Layout
 from muntin.windows import is_duration, microseconds
 
 U = np.uint64
-POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 ALL = slice(None)
 FEW_SLOTS = 1024
 """A ring of so many is copied as a whole."""
@@ -230,11 +229,11 @@ class _Ring:
         layout = Layout((dtype,), True, form, steps=algorithm)
         self._kernels: Compiled = compiled(aggregate, layout)
         self._form = form
-        self._pointers = POINTERS[algorithm]
+        self._algorithm, self._pointers = algorithm, POINTERS[algorithm]
         self._dtype = dtype
         self._slots, self._stamps = self._kernels.buffer(16), np.zeros(16, np.int64)
         nothing = (np.zeros(1, dtype), np.zeros(1, np.bool_))
-        self._state = self._kernels.module.ring_start(nothing)
+        self._state = self._kernels.start(nothing, algorithm)
 
     def __len__(self) -> int:
         return int(self._state[1] - self._state[0])
@@ -304,15 +303,7 @@ class _Ring:
 
     def _typed(self) -> tuple[Any, ...]:
         """Return the state in the types that the kernels were compiled for."""
-        k, fields = self._pointers, self._kernels.fields
-
-        def partial(pair: Any) -> Any:
-            n, x = pair
-            if isinstance(x, tuple):
-                return (np.int64(n), tuple(f.type(y) for f, y in zip(fields, x, strict=True)))
-            return (np.int64(n), fields[0].type(x))
-
-        return tuple(U(p) for p in self._state[:k]) + tuple(partial(p) for p in self._state[k:])
+        return self._kernels.typed(self._state, self._algorithm)
 
     def _grow(self, needed: int) -> None:
         size = len(self._stamps)

@@ -21,19 +21,21 @@ from muntin.aggregates.functions import digest
 from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels import drivers, ring_drivers, row_drivers, slice_drivers
 from muntin.kernels.cache import load_module, memory_module
-from muntin.kernels.generate import Bare, NoSourceError, Writer, function_tree
+from muntin.kernels.generate import Bare, Checked, NoSourceError, Writer, function_tree
 from muntin.kernels.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
 
 HEAD = """
 import numpy as np
 from numba import njit
 
-from muntin.kernels.intrinsics import clock, leading_zeros, minus, plus, power, put_four
-from muntin.kernels.intrinsics import read_soon, times, trailing_zeros, write_soon
+from muntin.kernels.intrinsics import clock, floor_quotient, leading_zeros, magnitude, minus, plus
+from muntin.kernels.intrinsics import power, put, put_four, put_nothing, read_soon, remainder, times
+from muntin.kernels.intrinsics import trailing_zeros, within, write_soon
 
 U = np.uint64
 bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
 inline = njit(error_model="numpy", nogil=True, **bare)
+checked = njit(error_model="python", nogil=True, **bare)  # users' functions
 kernel = njit(error_model="numpy", nogil=True, cache=CACHED)
 uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False, forceinline=True, **bare)
 uncounted_kernel = njit(error_model="numpy", nogil=True, _nrt=False, cache=CACHED)
@@ -83,6 +85,8 @@ SLICES = "slices"
 BLOCK_ROWS = 2000
 """Tails of four stretches of them stay near; more rows make fewer blocks."""
 STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
+POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
+"""How many pointers an algorithm's state begins with; partials follow."""
 
 
 U = np.uint64
@@ -116,6 +120,25 @@ class Compiled:
         starts, numbers = np.empty(4, np.uint64), np.empty(4, np.uint64)
         blocks = 4 * (1 - (-period // size))
         return U(size), starts, numbers, self.buffer(4 * size), self.buffer(blocks)
+
+    def start(self, values: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
+        """Return the state of an algorithm's step functions before the first row."""
+        return self.typed(self.module.ring_start(values), algorithm)
+
+    def typed(self, state: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
+        """Return a state in the types the kernels are compiled for: Numba hands out Python's numbers."""
+        k = POINTERS[algorithm]
+        return (*(U(p) for p in state[:k]), *(self._partial(p) for p in state[k:]))
+
+    def _partial(self, partial: Any) -> Any:
+        if self.nullable:
+            return (np.int64(partial[0]), self._fields(partial[1]))
+        return self._fields(partial)
+
+    def _fields(self, x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(field.type(y) for field, y in zip(self.fields, x, strict=True))
+        return self.fields[0].type(x)
 
     def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
         """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
@@ -168,7 +191,8 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
             writer.write(function, name)
         module = load_module("\n".join([HEAD, writer.text(), frame, body]))
     except NoSourceError as missing:
-        if own and any(column.kind in "iu" for column in layout.columns):
+        types = (*layout.columns, *fields, *results)
+        if own and not (all(kind.kind in "fb" for kind in types) and _stays_float(functions)):
             raise NotCompilableError(
                 f"{aggregate.name!r} cannot be checked for whole numbers of more than 64 bits: {missing}"
             ) from missing
@@ -212,9 +236,13 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
     try:
         if layout.steps == SLICES:
             one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
-            kernels.module.fold_spans(row, none, one, kernels.buffer(1), none, U(0))
+            partials = kernels.buffer(1)
+            kernels.module.fold_spans(row, none, one, partials, none, U(0))
+            kernels.module.query_folds(partials, U(0), none, one, kernels.outputs(1))
         elif layout.steps:
-            kernels.module.ring_start(row)
+            state, slots = kernels.start(row, layout.steps), kernels.buffer(2)
+            bounds = (U(1), U(0), U(1))
+            kernels.module.ring_rows(row, kernels.outputs(1), *bounds, slots, U(1), state)
         else:
             kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *kernels.grid(1))
     except (
@@ -351,8 +379,17 @@ def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
     jitted = {}
     for role, function in functions.items():
         plain = function if isinstance(function, FunctionType) else _called(function)
-        jitted[role] = numba.njit(error_model="numpy", nogil=True)(plain)
+        jitted[role] = numba.njit(error_model="python", nogil=True)(plain)
     return memory_module(f"muntin_{name}", HEAD + text, **jitted)
+
+
+def _stays_float(functions: dict[str, Any]) -> bool:
+    """Whether functions without a source make no whole numbers of floats, as far as their names tell."""
+    codes = [getattr(function, "__code__", None) for function in functions.values()]
+    return not any(
+        code is None or {name.split(".")[-1] for name in Checked.TO_WHOLE} & {*code.co_names}
+        for code in codes
+    )
 
 
 def _called(function: Any) -> Any:

@@ -8,9 +8,8 @@ module; its name is a hash of its text, and the cache finds it in the next proce
 import ast
 import builtins
 import inspect
-import linecache
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
@@ -66,14 +65,16 @@ class Writer:
             self._lines.append(line)
 
     def _definition(self, function: FunctionType) -> str:
-        tree = function_tree(function)
-        names = {name: self._reference(name, value) for name, value in _outside(function).items()}
+        tree, outside = function_tree(function), _outside(function)
+        _check_scopes(tree, outside)
+        names = {name: self._reference(name, value) for name, value in outside.items()}
         tree.name = self._names[id(function)]
         Bare(names).visit(tree)
         if self._checked:
             Checked().visit(tree)
         self._write_defaults(tree.args, function)
-        return "@inline\n" + ast.unparse(ast.fix_missing_locations(tree))
+        decorator = "checked" if self._checked else "inline"
+        return f"@{decorator}\n{ast.unparse(ast.fix_missing_locations(tree))}"
 
     def _write_defaults(self, arguments: ast.arguments, function: FunctionType) -> None:
         """Write the values that arguments have by default, which the source may only name."""
@@ -91,10 +92,11 @@ class Writer:
 def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
     """Return the syntax tree of a function, one of lambda as if it had been defined with def.
 
-    NoSourceError if there is none, or if it gives another function: the file may have changed since it
-    was imported, and a wrapper's source is said to be that of what it wraps.
+    NoSourceError if there is none, or if it gives another function: the file may have changed since
+    it was imported, and a wrapper's source is said to be that of what it wraps.
     """
-    if getattr(function, "__name__", "") == "<lambda>":
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_name == "<lambda>":
         return _lambda_tree(function)
     tree = _def_tree(function)
     _check(tree, function)
@@ -128,12 +130,13 @@ def _told(code: CodeType) -> tuple[Any, ...]:
 
 
 def _def_tree(function: Any) -> ast.FunctionDef:
+    code = getattr(function, "__code__", None)
     try:
-        source = textwrap.dedent(inspect.getsource(function))
+        source = textwrap.dedent(inspect.getsource(code or function))  # not of what it wraps
         tree = ast.parse(source).body[0]
     except (OSError, TypeError, SyntaxError) as error:
         raise NoSourceError(f"the source of {function!r} is not to be had: {error}") from error
-    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__name__:
+    if not isinstance(tree, ast.FunctionDef) or code is None or tree.name != code.co_name:
         raise NoSourceError(f"{function!r} is not defined with def")
     return tree
 
@@ -142,9 +145,8 @@ def _lambda_tree(function: Any) -> ast.FunctionDef:
     """Find a lambda in its file by the place of its body."""
     code = function.__code__
     try:
-        source = "".join(linecache.getlines(inspect.getsourcefile(function) or ""))
-        module = ast.parse(source)
-    except (TypeError, SyntaxError) as error:
+        module = ast.parse(_file(code))
+    except SyntaxError as error:
         raise NoSourceError(f"the source of {function!r} is missing: {error}") from error
     places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
     first = min(((line, column) for line, _, column, _ in places), default=(0, 0))
@@ -165,8 +167,28 @@ def _lambda_tree(function: Any) -> ast.FunctionDef:
     return ast.fix_missing_locations(ast.copy_location(tree, found[-1]))
 
 
+def _file(code: CodeType) -> str:
+    """Return the text of the file that code comes from."""
+    try:
+        return "".join(inspect.findsource(code)[0])
+    except (OSError, TypeError) as error:
+        raise NoSourceError(f"the source of {code.co_name} is missing: {error}") from error
+
+
+def _check_scopes(tree: ast.FunctionDef, outside: Collection[str]) -> None:
+    """Refuse a name that is another one in a function within it, and names that are not known."""
+    names = [node for part in tree.body for node in ast.walk(part) if isinstance(node, ast.Name)]
+    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    bound |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    bound |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    unknown = {node.id for node in names} - bound - set(outside) - set(dir(builtins))
+    strange = sorted(unknown | (bound & set(outside)))
+    if strange:
+        raise NoSourceError(f"{', '.join(strange)} is not the same in all its parts")
+
+
 class Checked(ast.NodeTransformer):
-    """Lets whole numbers be added, subtracted and multiplied by functions that do not wrap."""
+    """Lets whole numbers be computed by functions that do not wrap, and refuses what has none."""
 
     NAMES: ClassVar[dict[type[ast.operator], str]] = {
         ast.Add: "plus",
@@ -174,7 +196,12 @@ class Checked(ast.NodeTransformer):
         ast.Mult: "times",
         ast.Pow: "power",
         ast.LShift: "power",  # which does not take whole numbers
+        ast.FloorDiv: "floor_quotient",
+        ast.Mod: "remainder",
     }
+    CALLS: ClassVar[dict[str, str]] = {"abs": "magnitude", "pow": "power"}
+    TO_WHOLE = ("int", "round", "_math.floor", "_math.ceil", "_math.trunc")
+    UNCHECKED = ("sum", "divmod")
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -184,15 +211,30 @@ class Checked(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         name = self.NAMES.get(type(node.op))
-        if name is None or not isinstance(node.target, ast.Name):
+        if name is None:
             return node
+        if not isinstance(node.target, ast.Name):
+            raise NoSourceError(f"{ast.unparse(node)} is not checked for whole numbers")
         value = _call(name, ast.Name(node.target.id, ast.Load()), node.value)
         return ast.Assign([node.target], value)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
+        if isinstance(node.op, ast.Invert):
+            return _call("minus", ast.Constant(-1), node.operand)
         negates = isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
         return _call("times", node.operand, ast.Constant(-1)) if negates else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = ast.unparse(node.func)
+        if name in self.UNCHECKED:
+            raise NoSourceError(f"{name} is not checked for whole numbers")
+        if name in self.CALLS:
+            return _call(self.CALLS[name], *node.args)
+        if name in self.TO_WHOLE and len(node.args) == 1:
+            node.args = [_call("within", *node.args)]
+        return node
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

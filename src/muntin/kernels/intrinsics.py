@@ -11,10 +11,12 @@ from llvmlite import ir
 from numba import config, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
+from numba.np.numpy_support import as_dtype
 
 _WORD = ir.IntType(64)
 _HALF = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
+EXACT_IN_FLOAT = 2**53
 
 
 @intrinsic
@@ -92,6 +94,36 @@ def power(a, b):
     return a**b
 
 
+def floor_quotient(a, b):
+    """Divide and round down, with the same check."""
+    return a // b
+
+
+def remainder(a, b):
+    """Return what a division leaves."""
+    return a % b
+
+
+def magnitude(a):
+    """Return the absolute value, with the same check."""
+    return abs(a)
+
+
+def within(a):
+    """Return a number that is to be made whole; compiled, one that 64 bits hold."""
+    return a
+
+
+def put(array, i, x):
+    """Write into an array; compiled, what the array's type holds exactly, else it is not compiled."""
+    array[i] = x
+
+
+def put_nothing(array, i, result):  # noqa: ARG001
+    """Write that there is no result; compiled, only results that may be None have room for that."""
+    array[i] = np.nan
+
+
 @overload(plus)
 def _plus(a, b):
     return _checked(a, b, _sum_of, lambda a, b: a + b)
@@ -114,15 +146,104 @@ def _power(a, b):
     return lambda a, b: a**b
 
 
+@overload(floor_quotient)
+def _floor_quotient(a, b):
+    def divided(a, b):
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return a // b
+
+    def checked(a, b):
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return minus(0, a) if b == -1 else a // b
+
+    return checked if _are_signed(a, b) else divided
+
+
+@overload(remainder)
+def _remainder(a, b):
+    def left(a, b):
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return a % b
+
+    def checked(a, b):
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return 0 if b == -1 else a % b
+
+    return checked if _are_signed(a, b) else left
+
+
+@overload(magnitude)
+def _magnitude(a):
+    if not isinstance(a, types.Integer):
+        return lambda a: abs(a)
+    return lambda a: minus(0, a) if a < 0 else a
+
+
+@overload(within)
+def _within(a):
+    if not isinstance(a, types.Float):
+        return lambda a: a
+
+    def bounded(a):
+        if not -9223372036854775808.0 <= a < 9223372036854775808.0:
+            raise OverflowError("a whole number has more than 64 bits")
+        return a
+
+    return bounded
+
+
+@overload(put)
+def _put(array, i, x):  # noqa: ARG001
+    given = types.unliteral(x.type if isinstance(x, types.Optional) else x)
+    held = array.dtype
+    if isinstance(held, types.Float) and isinstance(given, types.Integer):
+
+        def rounded(array, i, x):
+            if not -EXACT_IN_FLOAT <= x <= EXACT_IN_FLOAT:
+                raise OverflowError("a whole number among floats has more than 53 bits")
+            array[i] = x
+
+        return rounded
+    if given != held and not np.can_cast(as_dtype(given), as_dtype(held), "safe"):
+        raise TypingError(f"some values are {given} and others {held}")
+
+    def exact(array, i, x):
+        array[i] = x
+
+    return exact
+
+
+@overload(put_nothing)
+def _put_nothing(array, i, result):  # noqa: ARG001
+    if not isinstance(result, types.Optional | types.NoneType):
+        return lambda array, i, result: None  # noqa: ARG005
+    if not isinstance(array.dtype, types.Float):
+        raise TypingError(f"some results are None and others {array.dtype}")
+
+    def nothing(array, i, result):  # noqa: ARG001
+        array[i] = np.nan
+
+    return nothing
+
+
 def _are_whole(a, b):
     return isinstance(a, types.Integer) and isinstance(b, types.Integer)
 
 
-def _checked(a, b, operation, plain):
-    if not _are_whole(a, b):
-        return plain
-    if not (a.signed and b.signed):
+def _are_signed(a, b):
+    """Whether both are whole numbers; those without a sign are refused."""
+    if _are_whole(a, b) and not (a.signed and b.signed):
         raise TypingError("unsigned whole numbers would become floats")
+    return _are_whole(a, b)
+
+
+def _checked(a, b, operation, plain):
+    if not _are_signed(a, b):
+        return plain
 
     def checked(a, b):
         result, wrapped = operation(a, b)

@@ -25,7 +25,7 @@ def ticks(algorithm: str, aggregate: Aggregate, values: Any, n: int) -> np.ndarr
     kernels = compiled(aggregate, Layout((column.dtype,), nullable=False, steps=algorithm))
     size = max(2, 1 << (n - 1).bit_length())
     spent = np.empty(len(column), np.int64)
-    state = kernels.module.ring_start((column,))
+    state = kernels.start((column,), algorithm)
     kernels.module.ring_clock(
         (column,),
         kernels.outputs(len(column)),

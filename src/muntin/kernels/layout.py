@@ -71,7 +71,7 @@ def emit_empty(outs, i):
 NULLABLE = """
 @inline
 def lift_at(values, i):
-    return (np.int64(values[{valid}][i]), {lifted})
+    {unless_null}return (np.int64(values[{valid}][i]), {lifted})
 
 @inline
 def combine(a, b):
@@ -172,13 +172,29 @@ def accessors(layout: Layout, shape: Shape) -> str:
     watch = WATCH if layout.form == "plain" and floats else NO_WATCH
     four = ONE_BY_ONE if layout.nullable or shape.own else _four(shape)
     frame = template.format(
-        lifted=f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))",
+        lifted=_lifted(layout, columns),
+        unless_null=_unless_null(layout) if shape.own else "",
         valid=len(layout.columns),
         loaded=fields[0] if shape.scalar else f"({', '.join(fields)},)",
-        stored="; ".join(f"{field} = {part}" for field, part in zip(fields, parts, strict=True)),
+        stored="; ".join(_put(shape, field, x) for field, x in zip(fields, parts, strict=True)),
         emitted=_emitted(shape, shift),
     )
     return watch + four + frame
+
+
+def _lifted(layout: Layout, columns: str) -> str:
+    return f"lift({columns})" if len(layout.columns) == 1 else f"lift(({columns}))"
+
+
+def _unless_null(layout: Layout) -> str:
+    """Lift a null as one, which was tried: a user's function may not take the number in its place."""
+    ones = _lifted(layout, ", ".join(f"np.{column}(1)" for column in layout.columns))
+    return f"if not values[{len(layout.columns)}][i]: return (np.int64(0), {ones})\n    "
+
+
+def _put(shape: Shape, place: str, value: str) -> str:
+    """Write a number; a user's functions may give others than those they were tried with."""
+    return f"put({place.removesuffix('[i]')}, i, {value})" if shape.own else f"{place} = {value}"
 
 
 def _four(shape: Shape) -> str:
@@ -201,8 +217,8 @@ def _lowered(shape: Shape, partial: str) -> str:
 def _emitted(shape: Shape, shift: int) -> str:
     outs = [f"outs[{k + shift}][i]" for k in range(shape.results)]
     parts = [f"result[{k}]" if shape.several else "result" for k in range(shape.results)]
-    some = "; ".join(f"{out} = {part}" for out, part in zip(outs, parts, strict=True))
+    some = "; ".join(_put(shape, out, part) for out, part in zip(outs, parts, strict=True))
     if not shape.own:
         return f"result = {_lowered(shape, 'x')}; {some}"
-    none = "; ".join(f"{out} = np.nan" for out in outs)
+    none = "; ".join(f"put_nothing({out.removesuffix('[i]')}, i, result)" for out in outs)
     return f"result = lower(x)\n    if result is None: {none}\n    else: {some}"

@@ -204,7 +204,7 @@ def roll_ring(aggregate: Aggregate, rows: Rows, n: int, algorithm: str) -> Resul
     kernels = compiled(aggregate, rows.layout(steps=algorithm))
     outs, values = kernels.outputs(len(rows)), rows.values()
     slots = _power_of_two(min(n, len(rows)))
-    state = kernels.module.ring_start(values)
+    state = kernels.start(values, algorithm)
     kernels.module.ring_rows(
         values, outs, U(n), U(0), U(len(rows)), kernels.buffer(slots), U(slots - 1), state
     )
@@ -222,9 +222,7 @@ def roll_ring_times(
     slots = _power_of_two(spans.longest())
     window = (np.int64(size), np.int64(closed == "right"), U(0), U(len(rows)))
     ring = (kernels.buffer(slots), np.empty(slots, np.int64), U(slots - 1))
-    kernels.module.ring_times(
-        values, outs, times, *window, *ring, kernels.module.ring_start(values)
-    )
+    kernels.module.ring_times(values, outs, times, *window, *ring, kernels.start(values, algorithm))
     if rows.valid is None:
         return Results(outs, _fewer(spans.ends - spans.starts), kernels.overflows)
     return _counted(kernels, outs)
