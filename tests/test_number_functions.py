@@ -239,3 +239,30 @@ def test_functions_without_a_source_are_not_compiled_with_whole_numbers():
     with pytest.raises(NotCompilableError):
         compiled(own(names["large"], names["plus"]), floats)
     assert compiled(own(combine=names["plus"]), floats).fields == (np.float64,)
+
+
+# Results of nothing, and functions in the place of ours
+
+
+@pytest.mark.parametrize("identity", [-math.inf, 0.5, -7])
+def test_what_nothing_gives_is_not_cut_off(identity):
+    best = own(combine=larger, identity=identity)
+    column = pa.array([None, 3, None, None], pa.int64())
+    wanted = [identity, 3, 3, identity]
+    assert mt.rolling(column, 2, best, min_periods=0).to_pylist() == wanted
+    assert mt.rolling(np.array([4, 3]), 1, best, min_periods=0, closed="neither").tolist() == (
+        [identity, identity]
+    )
+    windows, aggregates = {"w": mt.Tumbling(1)}, {"r": replace(best, columns=("v",))}
+    table = mt.Query(time="t", windows=windows, aggregates=aggregates).run(
+        {"t": [0, 1, 2], "v": column[:3]}
+    )
+    assert table["r"].to_pylist() == [identity, 3, identity]
+
+
+def test_another_lower_has_results_of_its_own_type():
+    half = replace(mt.Sum("v"), lower=lambda partial: partial[1] / 2 if partial[0] else None)
+    query = mt.Query(time="t", windows={"w": mt.Tumbling(10)}, aggregates={"r": half})
+    assert query.run({"t": [1, 2], "v": [3, 4]})["r"].to_pylist() == [3.5]
+    bare = replace(half, columns=())
+    assert mt.rolling(pa.array([3, 4]), 2, bare, min_periods=1).to_pylist() == [1.5, 3.5]

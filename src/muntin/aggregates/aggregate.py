@@ -163,7 +163,7 @@ class Aggregate:
     def _disown(self) -> None:
         """Drop what is true of muntin's own functions only, because one of them was replaced."""
         version, *functions = self.made_of
-        dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None}
+        dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None, "result": ""}
         dropped |= {"version": None} if self.version == version else {}
         dropped |= {"gather": None} if self.gather is functions[-1] else {}
         for name, value in dropped.items():

@@ -8,6 +8,7 @@ NotCompilableError that says why, and the caller runs the interpreted form.
 
 import ast
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -170,8 +171,10 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
     kernel = kernel_of(aggregate, layout)
     own = aggregate.kernel is None
     fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)
-    if own and aggregate.lower(aggregate.identity) is None:
-        results = tuple(np.result_type(result, np.float64) for result in results)
+    if own:
+        nothing = aggregate.lower(aggregate.identity)
+        floats = math.nan if nothing is None else nothing
+        results = _wide_enough(aggregate.name, results, floats)
     combine = kernel.plain if layout.form == "plain" and kernel.plain else kernel.combine
     functions: dict[str, Callable[..., Any]] = {
         "lift": kernel.lift,
@@ -283,6 +286,24 @@ def _types(
     return fields, results, scalar, isinstance(result, tuple)
 
 
+def _wide_enough(name: str, results: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
+    """Return the types of results with room for that of no values."""
+    parts = _flat(nothing) if isinstance(nothing, tuple) else (nothing,) * len(results)
+    if len(parts) != len(results):
+        raise NotCompilableError(
+            f"{name!r} makes {nothing!r} of nothing, and {len(results)} numbers of values"
+        )
+    return tuple(_with_room(name, a, part) for a, part in zip(results, parts, strict=True))
+
+
+def _with_room(name: str, result: np.dtype[Any], part: Any) -> np.dtype[Any]:
+    if result.kind in "iu" and type(part) is int:
+        limits = np.iinfo(result)
+        if limits.min <= part <= limits.max:
+            return result
+    return np.result_type(result, _number_type(name, part))
+
+
 def _flat(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
@@ -385,10 +406,11 @@ def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
 
 def _stays_float(functions: dict[str, Any]) -> bool:
     """Whether functions without a source make no whole numbers of floats, as far as their names tell."""
-    codes = [getattr(function, "__code__", None) for function in functions.values()]
-    return not any(
-        code is None or {name.split(".")[-1] for name in Checked.TO_WHOLE} & {*code.co_names}
-        for code in codes
+    made = {name.split(".")[-1] for name in Checked.TO_WHOLE}
+    return all(
+        function in (max, min)
+        or (isinstance(function, FunctionType) and made.isdisjoint(function.__code__.co_names))
+        for function in functions.values()
     )
 
 
