@@ -376,34 +376,100 @@ def test_interpreted_and_compiled_results_are_the_same():
         assert [row["a"] for row in beside] == pytest.approx(alone, rel=1e-9, nan_ok=True)
 
 
-def test_a_zone_that_comes_or_goes_is_another_type():
-    berlin = pa.array([1, 2], pa.timestamp("us", "Europe/Berlin"))
-    for first, second in (
-        (berlin, berlin.cast(pa.timestamp("us"))),
-        (berlin.cast(pa.timestamp("us")), berlin),
-    ):
-        op = query(mt.Max("v")).operator()
-        op.process({"t": [1, 2], "v": first})
-        with pytest.raises(TypeError, match="'v'"):
-            op.process({"t": [3, 4], "v": second})
+# Columns that change their type
 
 
-@pytest.mark.parametrize("value", [2**53 + 2, 2**60, -(2**63)])
-def test_whole_numbers_that_a_float_holds_follow_floats(value):
-    op = query(mt.Max("v"), on_bad_row="drop").operator()
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (np.array([1.0], "f2"), [2**70, 2**71]),
+        (np.array([1.0], "f2"), [Decimal("0.1"), Decimal(70_000)]),
+        (np.array([1.0], "f4"), [Fraction(1, 3), Fraction(1, 10)]),
+        (np.array([1], "i1"), [Decimal(200), Decimal(-129)]),
+        (np.array([1.0]), [2**53 + 1, 2**63 - 1]),
+        (np.array([1.0]), np.array([2**63 + 1, 2**64 - 1], "u8")),
+    ],
+)
+def test_what_a_narrow_type_does_not_hold_is_a_bad_row(first, later):
+    op = query(mt.Max("v"), mt.Count(), on_bad_row="drop").operator()
+    op.process({"t": [1], "v": first})
+    op.process({"t": [2, 3], "v": later})
+    table = op.complete()
+    assert (table["r"][0].as_py(), table["r1"][0].as_py(), op.counters.bad_rows) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("later", [[2**60, 3], np.array([2**63, 3], "u8"), [2**53, -(2**62)]])
+def test_whole_numbers_that_floats_hold_are_not_bad(later):
+    op = query(mt.Collect("v")).operator()
+    op.process({"t": [1], "v": np.array([0.5])})
+    op.process({"t": [2, 3], "v": later})
+    assert op.complete()["r"].to_pylist() == [[0.5, *map(int, later)]]
+
+
+@pytest.mark.parametrize("later", [[Decimal(2)], [Fraction(1, 3)], [2**70], [1]])
+def test_numbers_are_no_truths(later):
+    op = query(mt.Max("v")).operator()
+    op.process({"t": [1], "v": [False]})
+    with pytest.raises(TypeError, match="'v'"):
+        op.process({"t": [2], "v": later})
+    assert op.complete()["r"].to_pylist() == [False]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_times_with_and_without_a_zone_are_not_mixed(turned):
+    kinds = [pa.timestamp("us"), pa.timestamp("us", "Europe/Berlin")]
+    first, later = reversed(kinds) if turned else kinds
+    op = query(mt.Max("v")).operator()
+    op.process({"t": [1], "v": pa.array([5], first)})
+    with pytest.raises(TypeError, match="'v'"):
+        op.process({"t": [2], "v": pa.array([7], later)})
+    op.process({"t": [2], "v": pa.array([6], first)})
+    assert op.complete()["r"].to_pylist() == pa.array([6], first).to_pylist()
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.complex128])
+def test_numbers_wider_than_64_bits_are_refused(dtype):
+    values = np.array([1, 2.5], dtype)
+    with pytest.raises(TypeError, match="64 bits"):
+        mt.rolling(values, 2, mt.Sum())
+    op = query(mt.Collect("v")).operator()
+    with pytest.raises(TypeError, match="'v'"):
+        op.process({"t": [1, 2], "v": values})
     op.process({"t": [1], "v": [0.5]})
-    op.process({"t": [2, 3], "v": np.array([value, value + 1])})
-    assert (op.complete()["r"].to_pylist(), op.counters.bad_rows) == ([float(max(value, 0.5))], 1)
+    assert op.complete()["r"].to_pylist() == [[0.5]]
 
 
-def test_counts_of_rows_without_numbers_count_nulls():
-    window = mt.Rolling(2, mt.Count(), min_periods=1)
-    assert window.push(pa.array(["a", None, None])).to_pylist() == [1, 2, 2]
+def test_integers_of_128_bits_are_read():
+    small, large = (pl.Series([1, x], dtype=pl.Int128) for x in (2, 2**100))
+    assert query(mt.Sum("v")).run({"t": [1, 2], "v": small})["r"].to_pylist() == [3]
+    with pytest.raises(ValueError, match="row 1"):
+        query(mt.Sum("v")).run({"t": [1, 2], "v": large})
+    assert mt.rolling(large, 2, mt.Max(), min_periods=1).to_list() == [1, 2**100]
 
 
-def test_numbers_wider_than_64_bits_are_refused():
-    wide = np.array([1, 2], np.longdouble)
-    if wide.dtype.itemsize > 8:
-        with pytest.raises(TypeError, match="wider"):
-            mt.rolling(wide, 2, mt.Sum())
-    assert mt.rolling(pl.Series([1, 2**100], dtype=pl.Int128), 2, mt.Max())[-1] == 2**100
+# Algorithms that are asked for
+
+
+@pytest.mark.parametrize("algorithm", ["DabaLite", "TwoStacksLite"])
+@pytest.mark.parametrize("timed", [False, True])
+def test_numbers_without_a_sign_stay_whole_in_every_algorithm(algorithm, timed):
+    values = np.array([2**53 + 1, 2**63 + 1, 2**64 - 1, 2**53 + 3], "u8")
+    for make, choose in ((mt.Max, max), (mt.Min, min), (mt.Last, lambda x: x[-1])):
+        wanted = [choose(values.tolist()[max(0, i - 1) : i + 1]) for i in range(4)]
+        for column in (values, np.ma.masked_array(values, [False] * 4)):
+            found = mt.rolling(
+                column,
+                "2 us" if timed else 2,
+                make(),
+                on=np.arange(4) if timed else None,
+                min_periods=1,
+                algorithm=algorithm,
+            )
+            assert found.tolist() == wanted
+
+
+def test_rows_without_a_value_count_whatever_the_column_holds():
+    for values in ([Decimal(1), None, Decimal(2)], ["a", None, "b"], [1, None, 2]):
+        column = pa.array(values)
+        assert mt.rolling(column, 2, mt.Count(), min_periods=1).to_pylist() == [1, 2, 2]
+        assert mt.Rolling(2, mt.Count(), min_periods=1).push(column).to_pylist() == [1, 2, 2]

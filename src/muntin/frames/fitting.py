@@ -114,7 +114,8 @@ def _numbers_of_objects(
             raise TypeError(_changed(known, held))
         try:
             values[row] = item
-            narrow = values[row].astype(held.dtype)
+            with np.errstate(over="ignore"):
+                narrow = values[row].astype(held.dtype)
             bad[row] = not Fraction(item) == Fraction(values[row].item()) == Fraction(narrow.item())
         except (OverflowError, ValueError):
             bad[row] = True
@@ -157,8 +158,8 @@ def _same_number(column: Column, held: ColumnType) -> tuple[Array, Array]:
         limits = np.iinfo(wanted)
         moved = values.astype(wanted)
         bad = _beyond(values, int(limits.min), int(limits.max))
-    narrow = moved.astype(held.dtype) if held.dtype.kind in "fiu" else moved
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = moved.astype(held.dtype) if held.dtype.kind in "fiu" else moved
         bad |= (narrow != moved) & ~((narrow != narrow) & (moved != moved))
     return moved, bad
 
