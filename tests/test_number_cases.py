@@ -473,3 +473,90 @@ def test_rows_without_a_value_count_whatever_the_column_holds():
         column = pa.array(values)
         assert mt.rolling(column, 2, mt.Count(), min_periods=1).to_pylist() == [1, 2, 2]
         assert mt.Rolling(2, mt.Count(), min_periods=1).push(column).to_pylist() == [1, 2, 2]
+
+
+# Products: each part has its type and its overflow
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_part_of_a_product_overflows_to_null(named):
+    def product(**choice):
+        parts = mt.Sum("v", **choice), mt.Count()
+        return mt.Product(total=parts[0], rows=parts[1]) if named else mt.Product(*parts)
+
+    rows = {"t": [1, 2, 11], "v": [2**62, 2**62, 7]}
+    found = query(product(overflow="null")).run(rows)["r"].to_pylist()
+    assert [list(x.values()) if named else x for x in found] == [[None, 2], [7, 1]]
+    with pytest.raises(OverflowError, match="'w'"):
+        query(product()).run(rows)
+
+
+def one(_value):
+    return 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("beside", [mt.Count(), mt.Aggregate("own", 0, one, plus)])
+def test_parts_of_a_product_keep_units_and_zones(unit, zone, beside):
+    kind = pa.timestamp(unit, zone)
+    column = pa.array([1, 2, 2, 3, 3, 3], pa.int64()).view(kind)
+    alone = query(mt.Mean("v"), mt.Max("v"), mt.Range("v"))
+    apart = alone.run({"t": [1, 2, 11, 12, 21, 22], "v": column}).to_pylist()
+    parts = mt.Product(
+        mean=mt.Mean("v"), max=mt.Max("v"), range=mt.Range("v"), n=replace(beside, columns=("v",))
+    )
+    found = query(parts).run({"t": [1, 2, 11, 12, 21, 22], "v": column})["r"]
+    assert found.type.field("mean").type == found.type.field("max").type == kind
+    assert found.type.field("range").type == pa.duration(unit)
+    for together, row in zip(found.to_pylist(), apart, strict=True):
+        assert list(together.values()) == [row["r"], row["r1"], row["r2"], 2]
+
+
+# Texts that are none
+
+
+def invalid(values, kind):
+    """Return texts made of any bytes, which Arrow does not look at."""
+    binary = pa.large_binary() if kind == pa.large_string() else pa.binary()
+    return pa.Array.from_buffers(kind, len(values), pa.array(values, binary).buffers())
+
+
+TEXTS = [b"a", b"\xff", b"b", None]
+NO_TEXTS = {
+    "string": invalid(TEXTS, pa.string()),
+    "large_string": invalid(TEXTS, pa.large_string()),
+    "dictionary": pa.DictionaryArray.from_arrays([0, 1, 2, None], invalid(TEXTS, pa.string())),
+    "struct": pa.StructArray.from_arrays([invalid(TEXTS, pa.string())], ["x"]),
+    "list": pa.ListArray.from_arrays([0, 1, 2, 3, 4], invalid(TEXTS, pa.string())),
+    "numpy": np.array(["a", "\ud800", "b", "c"]),
+    "objects": ["a", "\ud800", "b", None],
+}
+
+
+@pytest.mark.parametrize("role", ["key", "value"])
+@pytest.mark.parametrize("name", NO_TEXTS)
+def test_texts_that_are_no_unicode_are_bad_rows(name, role):
+    if (name, role) == ("list", "key"):
+        pytest.skip("a list is no key")
+    texts = NO_TEXTS[name]
+    asked = query(mt.Count() if role == "key" else mt.Collect("v", nulls=True))
+    asked = replace(asked, keys=("v",) if role == "key" else ())
+    with pytest.raises(ValueError, match="row 1"):
+        asked.operator().process({"t": [1, 2, 3, 4], "v": texts})
+    op = replace(asked, on_bad_row="drop").operator()
+    op.process({"t": [1, 2, 3, 4], "v": texts})
+    table = op.complete()
+    kept = sum(table["r"].to_pylist()) if role == "key" else len(table["r"].to_pylist()[0])
+    assert (kept, op.counters.bad_rows) == (3, 1)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_time_column_keeps_its_zone_or_none(turned):
+    kinds = [pa.timestamp("us"), pa.timestamp("us", "UTC")]
+    first, later = reversed(kinds) if turned else kinds
+    op = replace(query(mt.Count()), windows={"w": mt.Tumbling("1 s")}).operator()
+    op.process({"t": pa.array([1], first)})
+    with pytest.raises(TypeError, match="'t'"):
+        op.process({"t": pa.array([1], later)})
+    assert op.complete()["r"].to_pylist() == [1]

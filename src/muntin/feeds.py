@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
-from muntin.frames.arrow_results import DoesNotFitError, objects_as_arrow, results_as_arrow
+from muntin.frames.arrow_results import (
+    DoesNotFitError,
+    objects_as_arrow,
+    part_names,
+    part_type,
+    products_as_arrow,
+    results_as_arrow,
+)
 from muntin.frames.batches import Batch, drop_bad_rows
 from muntin.frames.columns import Array, Column
 from muntin.frames.fitting import fit
@@ -66,7 +73,7 @@ class Feed:
         return (*arrays, mask)
 
     def _objects(self, rows: int, columns: list[Column]) -> Array:
-        exact = self.aggregate.is_built_in and not self.aggregate.parts
+        exact = _is_built_in(self.aggregate)
         lists = [column.objects(exact=exact) for column in columns]
         if self.aggregate.parts:
             dicts = (dict(zip(self.columns, row, strict=True)) for row in zip(*lists, strict=True))
@@ -128,17 +135,18 @@ class Feed:
             return None
         return pa.struct(list(zip(self.aggregate.results, kinds, strict=True)))
 
+    def _part_types(self) -> list[pa.DataType | None]:
+        """Return the types of a product's parts, as far as they are known."""
+        held = dict(zip(self.columns, self.types, strict=True))
+        sources = (held[p.columns[-1]] if p.columns else None for p in self.aggregate.parts)
+        pairs = zip(self.aggregate.parts, sources, strict=True)
+        return [part_type(part, None if kind is None else kind.as_arrow()) for part, kind in pairs]
+
     def _product_type(self) -> pa.DataType | None:
         """Return the type of a product whose parts have names and types that are known."""
-        names = dict(self.aggregate.parameters).get("names") or ()
-        held = dict(zip(self.columns, self.types, strict=True))
-        kinds = []
-        for name, part in zip(names, self.aggregate.parts, strict=False):
-            source = held[part.columns[-1]].as_arrow() if part.columns else None
-            rule = part.result if isinstance(part.result, str) else ""
-            kinds.append((name, arrow_result(rule, source)))
-        known = kinds and all(kind is not None for _, kind in kinds)
-        return pa.struct(kinds) if known else None
+        names, kinds = part_names(self.aggregate), self._part_types()
+        known = names and all(kind is not None for kind in kinds)
+        return pa.struct(list(zip(names, kinds, strict=True))) if known else None
 
     def _from_objects(self, values: Array) -> pa.Array:
         items = values.tolist()
@@ -148,11 +156,17 @@ class Feed:
         elif names:
             items = [None if v is None else dict(zip(names, v, strict=True)) for v in items]
         try:
+            if self.aggregate.parts:
+                return products_as_arrow(items, self.aggregate, self._part_types())
             return objects_as_arrow(items, self.result_type, self.aggregate.overflow)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
             raise TypeError(
                 f"the results of {self.name!r} do not fit one column, for example {items[0]!r}: {error}"
             ) from error
+
+
+def _is_built_in(aggregate: Aggregate) -> bool:
+    return aggregate.is_built_in and all(map(_is_built_in, aggregate.parts))
 
 
 def fit_columns(batch: Batch, feeds: list[Feed], on_bad_row: str) -> Batch:

@@ -58,7 +58,7 @@ class Needs:
             on_bad_row=query.on_bad_row,
         )
         if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
-            pa.types.is_timestamp(held) != pa.types.is_timestamp(batch.time_type)
+            _kind_of_time(held) != _kind_of_time(batch.time_type)
         ):
             raise TypeError(
                 f"the time column {query.time!r} had {held} in earlier batches and has "
@@ -132,3 +132,8 @@ def _last_end(window: Window, latest: int) -> int:
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return max(latest + 1, end_of_last(window, latest))
     return latest + 1
+
+
+def _kind_of_time(kind: pa.DataType) -> tuple[bool, bool]:
+    """Return whether times are moments, and whether they have a time zone."""
+    return pa.types.is_timestamp(kind), getattr(kind, "tz", None) is not None

@@ -4,12 +4,14 @@ A kernel gives moments and durations as whole numbers of their unit. Objects are
 nothing is rounded but means of decimals, to the digits of their type.
 """
 
+import datetime as dt
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from muntin.aggregates import Aggregate
 from muntin.frames.columns import Array
 from muntin.frames.types import DATE, DURATION, MOMENT, arrow_result, family_of
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 MANY_DIGITS = Context(prec=100)
 SECONDS_PER_DAY = 86_400
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 
 
 class DoesNotFitError(OverflowError):
@@ -85,6 +88,8 @@ def objects_as_arrow(items: list[Any], kind: "pa.DataType | None", overflow: str
         items = [float(item) if isinstance(item, int | Fraction) else item for item in items]
     if kind is not None and kinds.is_decimal(kind):
         items = [_rounded(item, kind.scale) for item in items]
+    if kind is not None and kinds.is_integer(kind) and any(map(_is_broken, items)):
+        raise TypeError(f"not all results are whole numbers, and {kind} holds no others")
     try:
         return pa.array(items, kind, from_pandas=False)
     except (pa.ArrowInvalid, OverflowError) as error:
@@ -97,6 +102,41 @@ def objects_as_arrow(items: list[Any], kind: "pa.DataType | None", overflow: str
     for i in misfits:
         kept[i] = None
     return pa.array(kept, kind, from_pandas=False)
+
+
+def part_names(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return the names of a product's parts; none if they have no names."""
+    names: tuple[str, ...] = dict(aggregate.parameters).get("names") or ()
+    return names
+
+
+def part_type(part: Aggregate, source: "pa.DataType | None") -> "pa.DataType | None":
+    """Return the type of the results of a product's part; None if it is not known."""
+    return arrow_result(part.result if isinstance(part.result, str) else "", source)
+
+
+def products_as_arrow(
+    items: list[Any], product: Aggregate, kinds: "list[pa.DataType | None]"
+) -> "pa.Array":
+    """Return results of a product as an Arrow array, each part in its type and with its `overflow`."""
+    import pyarrow as pa
+
+    names = part_names(product)
+    parts = list(zip(product.parts, kinds, strict=True))
+    if not names:
+        rows = [item and tuple(map(_or_null, item, *zip(*parts, strict=True))) for item in items]
+        return objects_as_arrow(rows, None, product.overflow)
+    missing = np.array([item is None for item in items], np.bool_)
+    columns = [
+        objects_as_arrow([item and item[name] for item in items], kind, part.overflow)
+        for name, (part, kind) in zip(names, parts, strict=True)
+    ]
+    mask = pa.array(missing) if missing.any() else None
+    return pa.StructArray.from_arrays(columns, list(names), mask=mask)
+
+
+def _or_null(value: Any, part: Aggregate, kind: "pa.DataType | None") -> Any:
+    return value if part.overflow == "error" or fits(value, kind) else None
 
 
 def _lists_as_arrow(items: list[Any], kind: "pa.DataType", overflow: str) -> "pa.Array":
@@ -133,11 +173,28 @@ def _moments_as_arrow(items: list[Any], kind: "pa.DataType") -> "pa.Array":
     if kind == pa.duration("s") and any(_has_days(item) for item in items):
         unit = "D"
     dtype = np.dtype(f"{letter}8[{unit}]")
-    ticks = np.array([np.array("NaT", dtype) if x is None else x for x in items], dtype)
-    numbers = np.where(missing, 0, ticks.view(np.int64))
+    fine = MICROSECONDS.get(unit, 1) if any(map(_is_pythons, items)) else 1
+    read_as = np.dtype(f"{letter}8[us]") if fine > 1 else dtype
+    ticks = np.array([np.array("NaT", read_as) if x is None else x for x in items], read_as)
+    numbers = _nearest(np.where(missing, 0, ticks.view(np.int64)), fine)
     if unit == "D" and letter == "m":
         numbers = numbers * SECONDS_PER_DAY
     return as_arrow(numbers, missing if missing.any() else None, kind)
+
+
+def _is_broken(item: Any) -> bool:
+    return isinstance(item, float | Decimal | Fraction) and item != int(item)
+
+
+def _is_pythons(item: Any) -> bool:
+    return isinstance(item, dt.datetime | dt.timedelta)
+
+
+def _nearest(numbers: Array, unit: int) -> Array:
+    """Return whole numbers in a coarser unit, rounded half to even."""
+    whole, rest = np.divmod(numbers, unit)
+    rounded: Array = whole + ((2 * rest > unit) | ((2 * rest == unit) & (whole % 2 == 1)))
+    return rounded
 
 
 def _has_days(item: Any) -> bool:

@@ -219,26 +219,37 @@ def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
 
 def _readable(array: pa.Array, name: str, bad: _BadRows) -> pa.Array:
     """Return an array whose texts are all UTF-8; other rows are bad and null."""
-    if not any(test(array.type) for test in (kinds.is_string, kinds.is_large_string)):
+    if not _may_have_text(array.type) or _is_valid(array):
         return array
+    whole = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    there = [_is_readable(value) for value in whole]
+    for row in np.flatnonzero(~np.array(there)).tolist():
+        text = f" {whole[row].as_buffer().to_pybytes()!r}" if _is_text(whole.type) else ""
+        bad.add(row, f"row {row} has the text{text} in column {name!r}, which is not UTF-8")
+    places = [row if ok else None for row, ok in enumerate(there)]
+    return whole.take(pa.array(places, pa.int64()))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (kinds.is_string, kinds.is_large_string))
+
+
+def _may_have_text(kind: pa.DataType) -> bool:
+    return _is_text(kind) or kinds.is_dictionary(kind) or kinds.is_nested(kind)
+
+
+def _is_readable(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_valid(array: pa.Array) -> bool:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        texts = array.cast(pa.large_binary()).to_pylist()
-        there = np.array([text is None or _is_utf8(text) for text in texts])
-        for row in np.flatnonzero(~there).tolist():
-            bad.add(
-                row, f"row {row} has the text {texts[row]!r} in column {name!r}, which is not UTF-8"
-            )
-        kept = [text if ok else None for text, ok in zip(texts, there.tolist(), strict=True)]
-        return pa.array(kept, pa.large_binary()).cast(array.type)
-    return array
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
         return False
     return True
 
@@ -247,7 +258,7 @@ def _without_bad(column: Any, name: str, bad: _BadRows) -> Any:
     """Return objects with None in the place of numbers over 64 bits and texts that are not Unicode."""
     if kind_of(column) == "arrow" or _is_plain(column):
         return column
-    items = list(column)
+    items = column.tolist() if isinstance(column, np.ndarray) else list(column)
     if all(item is None or _is_large(item) for item in items):
         return items
     for row, item in enumerate(items):
@@ -286,9 +297,9 @@ def _column(column: Any, name: str, bad: _BadRows) -> Column:
 
 
 def _is_plain(column: Any) -> bool:
-    """Whether NumPy's type of a column says what it holds."""
+    """Whether NumPy's type of a column says what it holds; text may be no Unicode."""
     dtype = _dtype(column)
-    return isinstance(dtype, np.dtype) and dtype.kind != "O"
+    return isinstance(dtype, np.dtype) and dtype.kind not in "OU"
 
 
 def _settled(column: Any, name: str, bad: _BadRows) -> Any:

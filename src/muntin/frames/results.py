@@ -12,6 +12,8 @@ from muntin.frames.arrow_results import (
     DoesNotFitError,
     as_numpy,
     objects_as_arrow,
+    part_type,
+    products_as_arrow,
     results_as_arrow,
 )
 from muntin.frames.columns import EXACT_IN_FLOAT, NOT_OF_ARROW, Array, Column
@@ -284,11 +286,24 @@ def _objects(answer: Answer, rules: Rules, aggregate: Aggregate, source: Any) ->
     for i in np.flatnonzero(answer.mask()).tolist():
         items[i] = None
     parts = [items]
+    if aggregate.parts:
+        kinds = [part_type(part, source) for part in aggregate.parts]
+        return [_checked(aggregate, lambda: products_as_arrow(items, aggregate, kinds))]
     if len(rules) > 1:
         parts = [[x if x is None else x[i] for x in items] for i in range(len(rules))]
+    pairs = zip(rules, parts, strict=True)
+    overflow = aggregate.overflow
+    arrays: list[Any] = _checked(
+        aggregate,
+        lambda: [objects_as_arrow(p, arrow_result(r, source), overflow) for r, p in pairs],
+    )
+    return arrays
+
+
+def _checked(aggregate: Aggregate, written: Callable[[], Any]) -> Any:
+    """Return what is written, or name the window whose result does not fit."""
     try:
-        pairs = zip(rules, parts, strict=True)
-        return [objects_as_arrow(p, arrow_result(r, source), aggregate.overflow) for r, p in pairs]
+        return written()
     except DoesNotFitError as error:
         raise too_large(aggregate, f"window {error.row}", error.kind) from error
 
