@@ -23,7 +23,7 @@ COLD, WARM = Target(3000, at_most=True), Target(50, at_most=True)
 PROGRAM = f"""
 import sys, time
 import numba, numpy as np, muntin as mt
-import muntin.frames.rolling
+import muntin.dataframes.rolling_batch
 
 def run(name, window):
     x = np.arange(100.0)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import muntin as mt
 from benchmarks.measure import Scale, best_times, check_same
-from muntin.operator import Operator
+from muntin.query.operator import Operator
 from muntin.windows import Window
 
 SECOND = 1_000_000

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import muntin as mt
-from muntin.operator import Operator
-from muntin.plan import PLANS
+from muntin.query.operator import Operator
+from muntin.query.plan import PLANS
 
 HOME = str(Path(mt.__file__).parent)
 ALLOCATING = {

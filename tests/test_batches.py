@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.frames.batches import read_batch
+from muntin.dataframes.batches import read_batch
 
 ROWS = 5
 TABLE = pa.table(

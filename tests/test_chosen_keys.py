@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.kernels import cache
-from muntin.slicing import grid_loops, key_loops, secret
-from muntin.slicing.grid import GROUP_FIELDS
-from muntin.slicing.keys import KeyTable
+from muntin.kernels.codegen import cache
+from muntin.slicing import hash_secret as secret
+from muntin.slicing.key_table import KeyTable
+from muntin.slicing.lanes.grid_lane import GROUP_FIELDS
+from muntin.slicing.loops import grid_slices as grid_loops
+from muntin.slicing.loops import key_hashing as key_loops
 
 KEYS = 2000
 SLOTS = 4096
@@ -155,7 +157,7 @@ def test_the_secret_is_drawn_and_changes_neither_numbers_nor_hashes(monkeypatch)
     columns = [pa.array(texts), pa.array([i % 11 for i in range(3000)])]
     found = []
     for seed in range(2):
-        monkeypatch.setattr("muntin.slicing.keys.SECRET", drawn(seed))
+        monkeypatch.setattr("muntin.slicing.key_table.SECRET", drawn(seed))
         table = KeyTable(("text", "number"))
         numbers = table.number(columns, 3000)
         found.append((numbers.tolist(), table.hashes().tolist()))

@@ -16,12 +16,13 @@ from matplotlib.colors import to_rgb
 from rich.console import Console
 
 from muntin import demo
-from muntin.demo import flights, native, pictures, stream
-from muntin.demo.board import Board
+from muntin.demo import flights, native, pictures
+from muntin.demo import stream_run as stream
+from muntin.demo.current_results import Results, identity
+from muntin.demo.live_table import Board
 from muntin.demo.question import delays
-from muntin.demo.results import Results, identity
-from muntin.demo.show import show_flights
 from muntin.demo.sliding import show_slide
+from muntin.demo.steps import show_flights
 
 DAY = ("2013-03-08", "2013-03-08")
 BOTH = ("2013-03-08", "2013-03-09")
@@ -209,7 +210,7 @@ def test_messages_of_programs_go_to_a_file(tmp_path, capfd):
 def test_the_demo_leaves_its_report_where_it_was_started(tmp_path, monkeypatch):
     told = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("muntin.demo.show.show", lambda *given: told.append(given))
+    monkeypatch.setattr("muntin.demo.steps.show", lambda *given: told.append(given))
     console = Console(file=io.StringIO())
     demo.main(console)
     assert told == [(console, tmp_path / "demo-report")]

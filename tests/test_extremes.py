@@ -146,7 +146,7 @@ def test_a_long_gap_is_reported_tick_by_tick_in_pieces(monkeypatch, name, ordere
     options |= {"aggregates": {"all": mt.Collect("v"), "n": mt.Count()}, "ordered": ordered}
     tables = []
     for piece in (2**20, 50):
-        monkeypatch.setattr("muntin.slicing.pieces.PIECE", piece)
+        monkeypatch.setattr("muntin.slicing.report_pieces.PIECE", piece)
         operator = mt.Query(time="t", keys="k", **options).operator()
         parts = [
             operator.process({"t": [1, 2, 2, 4], "k": ["a", "b", "a", "a"], "v": [1, 2, 3, 4]}),

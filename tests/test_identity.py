@@ -24,7 +24,7 @@ from muntin.aggregates import functions, identity
 from muntin.aggregates.functions import digest
 from muntin.aggregates.identity import identity_of
 from muntin.policies import SlidePolicy
-from muntin.query import identity as query_identity
+from muntin.query.query import identity as query_identity
 from muntin.stores import StoreError
 
 ROOT = Path(__file__).parents[1]

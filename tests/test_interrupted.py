@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
-from muntin.kernels.cache import load_module
+from muntin.kernels.codegen.cache import load_module
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 from tests.interrupting import (
@@ -196,7 +196,7 @@ def test_results_that_fail_when_they_are_written_are_not_lost(monkeypatch):
         before = operator.snapshot()
         call = CALLS["process" if ordered else "advance"]
         with monkeypatch.context() as patched:
-            patched.setattr("muntin.operator.write_table", Once(None))
+            patched.setattr("muntin.query.operator.write_table", Once(None))
             with pytest.raises(ZeroDivisionError):
                 call(operator)
         assert operator.snapshot() == before

@@ -15,11 +15,11 @@ from rich.console import Console
 import muntin as mt
 from muntin import cli
 from muntin.jobs import JobError, names, read_job
+from muntin.jobs.console_table import cell, show
 from muntin.jobs.errors import one_line
 from muntin.jobs.progress import Totals, behind, mark
-from muntin.jobs.quiet import interruptions, silence, started
+from muntin.jobs.quiet_spark import interruptions, silence, started
 from muntin.jobs.safe import masked, printable
-from muntin.jobs.show import cell, show
 from muntin.windows import Window
 from tests.patience import HUNG_S
 

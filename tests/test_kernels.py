@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import muntin as mt
-from muntin.kernels.build import NotCompilableError, compiled
-from muntin.kernels.cache import folder, load_module
-from muntin.kernels.generate import NoSourceError, Writer
+from muntin.kernels.codegen.build import NotCompilableError, compiled
+from muntin.kernels.codegen.cache import folder, load_module
+from muntin.kernels.codegen.layout import Layout
+from muntin.kernels.codegen.source import NoSourceError, Writer
 from muntin.kernels.latency import ticks
-from muntin.kernels.layout import Layout
 from tests.counting import counted
 
 ROLL = """
 import numpy as np, muntin as mt
-from muntin.kernels.build import compiled
-from muntin.kernels.layout import Layout
+from muntin.kernels.codegen.build import compiled
+from muntin.kernels.codegen.layout import Layout
 x = np.arange(50.0)
 print(mt.rolling(x, 7, mt.Max(), min_periods=1, algorithm={algorithm!r}).sum())
 kernels = compiled(mt.Max(), Layout((x.dtype,), False, {form!r}, {steps!r}))

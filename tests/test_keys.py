@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.aggregates import seal, unseal
-from muntin.slicing import keys
-from muntin.slicing.keys import KeyTable
+from muntin.slicing import key_table as keys
+from muntin.slicing.key_table import KeyTable
 
 D = decimal.Decimal
 NAN = math.nan

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
-from muntin.kernels.build import NotCompilableError, compiled
-from muntin.kernels.layout import Layout
+from muntin.kernels.codegen.build import NotCompilableError, compiled
+from muntin.kernels.codegen.layout import Layout
 
 
 def plus(a, b):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import muntin as mt
 from muntin.aggregates import close
-from muntin.kernels import build
-from muntin.kernels.ranks import in_order
+from muntin.kernels.codegen import build
+from muntin.kernels.order_statistics import in_order
 from tests.catalogue import weighted_mean
 from tests.oracle import Oracle
 

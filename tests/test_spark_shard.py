@@ -10,10 +10,10 @@ import pytest
 
 import muntin as mt
 from muntin.aggregates import seal
-from muntin.spark import blocks
-from muntin.spark.blocks import KEYS_PER_BLOCK, cut, joined
+from muntin.spark import state_blocks as blocks
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
+from muntin.spark.state_blocks import KEYS_PER_BLOCK, cut, joined
 
 SCHEMA = pa.schema(
     [

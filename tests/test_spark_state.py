@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import muntin as mt
-from muntin.spark import state
-from muntin.spark.state import StateMap, eight_bits, seven_bits
+from muntin.spark import state_map as state
+from muntin.spark.state_map import StateMap, eight_bits, seven_bits
 
 
 class MapState(dict):

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from muntin.spark.tables import upsert
+from muntin.spark.upsert import upsert
 
 SCHEMA = "plug string, window string, start timestamp, end timestamp, kind string, watts double"
 

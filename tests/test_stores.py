@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 
 import muntin as mt
 from muntin.stores import MemoryStore, RedisStore, RocksStore, Store, StoreError, stored
-from muntin.stores.blocks import columns, rows
 from muntin.stores.store import WindowTakenError
+from muntin.stores.window_blocks import columns, rows
 from tests import catalogue
 from tests.oracle import Oracle
 from tests.test_algorithms import agree

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import muntin as mt
-from muntin.operator import Operator
+from muntin.query.operator import Operator
 from scripts.pictures.bars import PREFIX, STRETCH
 from scripts.pictures.draw import EDGES, FAINT, HELD, INK, MADE, SMALL, TITLE, box
 

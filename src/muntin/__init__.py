@@ -66,7 +66,7 @@ from muntin.aggregators import (
     TwoStacksLite,
 )
 from muntin.policies import PolicyWindow
-from muntin.query import Query
+from muntin.query.query import Query
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -82,8 +82,8 @@ from muntin.windows import (
 
 if TYPE_CHECKING:
     from muntin import testing
-    from muntin.frames.rolling import InterpretedWarning, rolling, rolling_plan
-    from muntin.frames.stream import Rolling
+    from muntin.dataframes.rolling_batch import InterpretedWarning, rolling, rolling_plan
+    from muntin.dataframes.rolling_stream import Rolling
     from muntin.stores import MemoryStore, RedisStore, RocksStore, StoreError
 
 __all__ = [
@@ -167,10 +167,10 @@ __all__ = [
 
 _LAZY_MODULES = ("spark", "testing")
 _LAZY_NAMES = {
-    "Rolling": "muntin.frames.stream",
-    "InterpretedWarning": "muntin.frames.rolling",
-    "rolling": "muntin.frames.rolling",
-    "rolling_plan": "muntin.frames.rolling",
+    "Rolling": "muntin.dataframes.rolling_stream",
+    "InterpretedWarning": "muntin.dataframes.rolling_batch",
+    "rolling": "muntin.dataframes.rolling_batch",
+    "rolling_plan": "muntin.dataframes.rolling_batch",
     "MemoryStore": "muntin.stores",
     "RedisStore": "muntin.stores",
     "RocksStore": "muntin.stores",

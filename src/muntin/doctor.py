@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from muntin._version import __version__
-from muntin.kernels.cache import folder
+from muntin.kernels.codegen.cache import folder
 
 OK, MISSING, WRONG = "ok", "missing", "wrong"
 STYLES = {OK: "green", MISSING: "yellow", WRONG: "bold red"}
@@ -133,7 +133,7 @@ def java() -> Check:
 
 def _session(verbose: bool) -> Check:
     from muntin.jobs.errors import one_line
-    from muntin.jobs.quiet import silence, started
+    from muntin.jobs.quiet_spark import silence, started
 
     began = time.perf_counter()
     try:

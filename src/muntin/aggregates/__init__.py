@@ -19,7 +19,7 @@ from muntin.aggregates.extremes import (
 )
 from muntin.aggregates.moments import MomentSketch
 from muntin.aggregates.product import Product
-from muntin.aggregates.ranks import Median, Quantile
+from muntin.aggregates.quantiles import Median, Quantile
 from muntin.aggregates.runs import LongestRun
 from muntin.aggregates.sequences import (
     Collect,

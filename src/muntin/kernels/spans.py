@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from muntin.kernels import span_loops
-from muntin.kernels.build import HEAD, loops
-from muntin.kernels.cache import load_module
+from muntin.kernels.codegen.build import HEAD, loops
+from muntin.kernels.codegen.cache import load_module
+from muntin.kernels.loops import find_spans as span_loops
 
 Array = np.ndarray[Any, Any]
 Bound = int | float | None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.kernels.slices import SliceKernels
+from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.lane import (
     EMPTY,
     END,
@@ -25,7 +25,7 @@ from muntin.slicing.lane import (
     WINDOW,
     Report,
 )
-from muntin.slicing.loops import Array
+from muntin.slicing.limits import Array
 from muntin.slicing.partials import Partials
 
 Values = tuple[Any, ...] | None

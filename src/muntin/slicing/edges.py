@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.listed import edge_after
-from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
-from muntin.slicing.runs import whole
+from muntin.slicing.arena import whole
+from muntin.slicing.irregular_windows import edge_after
+from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.loops.compiled import compiled_loops
 from muntin.windows import ContextFreeWindow, Periodic
 
 AHEAD = 8

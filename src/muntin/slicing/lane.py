@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.kernels.slices import SliceKernels
-from muntin.slicing.loops import ALWAYS, FAR, NEVER, Array, compiled_loops
+from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.arena import Runs, span, whole
+from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import LAZY, Partials
-from muntin.slicing.pieces import NOT_MANY, Expected
+from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.runs import Runs, span, whole
 
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 KEY, WINDOW, START, END, LO, HI, KIND = range(7)

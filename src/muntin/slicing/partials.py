@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.kernels.slices import SliceKernels
-from muntin.slicing.loops import Array
+from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.limits import Array
 
 LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
 """Slices merged at need by a shared scan; a tree that is kept; each window folded for itself."""

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.slicing.loops import Array, compiled_loops
+from muntin.slicing.arena import Runs
+from muntin.slicing.limits import Array
+from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
-from muntin.slicing.runs import Runs
 
 Inputs = tuple[Array, ...]
 

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.operator import Operator
+from muntin.query.operator import Operator
 from muntin.spark.packing import Packing
-from muntin.spark.results import arrow_schema, fitted
+from muntin.spark.result_types import arrow_schema, fitted
 from muntin.spark.streaming import PACKED, Packer, large
 from muntin.windows import Periodic
 

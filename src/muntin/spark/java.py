@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
-from muntin.kernels.cache import folder
+from muntin.kernels.codegen.cache import folder
 
 OLDEST = 17  # that Spark 4 runs on
 REMEDY = 'pip install "muntin[spark]"'

@@ -37,7 +37,7 @@ from muntin.aggregates import (
     Var,
 )
 from muntin.aggregates.aggregate import as_is
-from muntin.spark.frames import Asked, Frame
+from muntin.spark.partition_frames import Asked, Frame
 
 WHOLE = (ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType)

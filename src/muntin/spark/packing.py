@@ -15,11 +15,11 @@ import pyarrow as pa
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity
-from muntin.operator import Operator
-from muntin.query import Query, identity
-from muntin.slicing.cells import Cells
-from muntin.slicing.keys import KeyTable
-from muntin.slicing.loops import Array
+from muntin.query.operator import Operator
+from muntin.query.query import Query, identity
+from muntin.slicing.folded_rows import Cells
+from muntin.slicing.key_table import KeyTable
+from muntin.slicing.limits import Array
 
 CELLS, AS_ROWS = b"C", b"R"
 U32 = 0xFFFFFFFF

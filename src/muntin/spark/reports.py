@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from muntin.slicing.cells import written
-from muntin.spark.results import arrow_schema, fitted
+from muntin.slicing.folded_rows import written
+from muntin.spark.result_types import arrow_schema, fitted
 from muntin.spark.shard import Done
 
 COUNTED = {

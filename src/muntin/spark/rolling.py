@@ -28,9 +28,9 @@ from muntin.spark.frame_requests import (
     read_results,
     trial_query,
 )
-from muntin.spark.frames import ORDER_BITS, PLACE, Asked, Frame
 from muntin.spark.native_frames import WHOLE, as_number, native_frames, quoted, why_not_native
-from muntin.spark.results import arrow_schema
+from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked, Frame
+from muntin.spark.result_types import arrow_schema
 
 PLANS = ("auto", "native", "muntin")
 FEW_STEPS = 10

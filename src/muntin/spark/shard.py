@@ -22,10 +22,10 @@ import xxhash
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, refuse_other
-from muntin.operator import Counters, Operator
-from muntin.query import Query
-from muntin.spark.blocks import HEAD, cut, joined
+from muntin.query.operator import Counters, Operator
+from muntin.query.query import Query
 from muntin.spark.packing import Packing
+from muntin.spark.state_blocks import HEAD, cut, joined
 
 FORMAT = 3
 HEADER = "header"

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from muntin.spark.packing import Packing, grouping_keys
 from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
 from muntin.spark.shard import Copies, Shard
-from muntin.spark.state import StateMap
+from muntin.spark.state_map import StateMap
 
 PACKED = "shard int, part int, piece int, packed binary"
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")

@@ -4,7 +4,7 @@ from muntin.stores.memory import MemoryStore
 from muntin.stores.redis import RedisStore
 from muntin.stores.rocks import RocksStore
 from muntin.stores.store import Key, Store, StoreError, WindowTakenError
-from muntin.stores.window import StoredAmta, stored
+from muntin.stores.stored_window import StoredAmta, stored
 
 __all__ = [
     "Key",

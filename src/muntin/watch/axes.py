@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
-from muntin.query import Query, columns_of
+from muntin.query.query import Query, columns_of
 from muntin.windows import LastN
 
 PLAIN_TIMES = range(10**14, 10**16)

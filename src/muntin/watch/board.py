@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.query import Query
+from muntin.query.query import Query
 from muntin.watch.charts import View, keys_to_show, sketch
 from muntin.watch.figures import Figures
 from muntin.watch.history import History

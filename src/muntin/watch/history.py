@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from muntin.query import COLUMNS, Query
-from muntin.tables import KINDS
-from muntin.watch.followed import Followed
+from muntin.query.query import COLUMNS, Query
+from muntin.query.result_table import KINDS
+from muntin.watch.followed_keys import Followed
 from muntin.watch.lines import FIELDS
 from muntin.watch.series import Array, Reports, Series
 from muntin.windows import Ticking

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import M4
-from muntin.query import Query
+from muntin.query.query import Query
 from muntin.watch.series import Array, Reports
 from muntin.windows import Tumbling
 

@@ -1,0 +1,388 @@
+"""A batch of rows, as people hand it to an operator: time, keys and values out of any kind of frame.
+
+Rows stay in the order in which they came. Time is whole microseconds since 1970, or plain integers as
+they are; keys are Arrow arrays, whose types are kept; values are columns as kernels take them. Numbers
+and times in NumPy, Arrow and Polars are not copied; the arrays may be read-only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from muntin.dataframes.columns import NOT_OF_ARROW, Array, Column, is_frame, kind_of, read
+
+NOT_A_TIME = np.iinfo(np.int64).min  # how NumPy writes a null among datetimes
+LAST_TIME = np.iinfo(np.int64).max
+MICROSECONDS = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000}
+READ_AS = {
+    **dict.fromkeys(("Y", "M", "W"), "D"),
+    **dict.fromkeys(("h", "m", "generic"), "s"),
+    **dict.fromkeys(("ps", "fs", "as"), "ns"),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows in the order of their arrival.
+
+    `time_type` is timestamp[us] with its time zone or int64; it is null if no row has told. `bad_times`
+    rows were left out because their time is null, `bad_rows` because a value cannot be read. `origin`
+    has the place of each row among those that came, if some were left out.
+    """
+
+    rows: int
+    times: Array
+    time_type: pa.DataType
+    keys: list[pa.Array]
+    columns: dict[str, Column]
+    bad_times: int = 0
+    bad_rows: int = 0
+    origin: Array | None = None
+
+    def row_of(self, row: int) -> int:
+        """Return the place of a row among those that came."""
+        return row if self.origin is None else int(self.origin[row])
+
+    def take(self, indices: Array) -> "Batch":
+        """Return the rows at these indices."""
+        places = pa.array(indices)
+        return replace(
+            self,
+            rows=len(indices),
+            times=self.times[indices],
+            keys=[key.take(places) for key in self.keys],
+            columns={name: column.take(indices) for name, column in self.columns.items()},
+            origin=indices if self.origin is None else self.origin[indices],
+        )
+
+
+def read_batch(
+    data: Any,
+    time: str,
+    keys: tuple[str, ...],
+    values: tuple[str, ...],
+    *,
+    on_bad_time: str = "error",
+    on_bad_row: str = "error",
+) -> Batch:
+    """Read the named columns of a frame, or say what is wrong with it; costs O(rows) at most.
+
+    A row is bad if its time is not a whole number of microseconds, or one of its values cannot be read:
+    a number of more than 64 bits, a text that is not UTF-8.
+
+    >>> read_batch({"at": [3, 1], "watts": [0.5, 2.0]}, "at", (), ("watts",)).times
+    array([3, 1])
+    """
+    for name, choice in (("on_bad_time", on_bad_time), ("on_bad_row", on_bad_row)):
+        if choice not in ("error", "drop"):
+            raise ValueError(f"{name} must be 'error' or 'drop', got {choice!r}")
+    columns = _named(data, (time, *keys, *values))
+    bad = _BadRows(on_bad_row)
+    times, time_type, valid = _times(columns[time], time, bad)
+    rows = len(times)
+    batch = Batch(
+        rows,
+        times,
+        time_type,
+        [_key(columns[name], name, bad) for name in keys],
+        {name: _column(columns[name], name, bad) for name in values},
+    )
+    for name, column in columns.items():
+        if len(column) != rows:
+            raise ValueError(f"column {name!r} has {len(column)} rows, {time!r} has {rows}")
+    if valid is not None:
+        if on_bad_time == "error":
+            raise ValueError(
+                f"the time of row {int(np.argmin(valid))} (column {time!r}) is null: fill it in, or "
+                "leave such rows out with on_bad_time='drop'"
+            )
+        bad.places -= set(np.flatnonzero(~valid).tolist())
+        kept = np.flatnonzero(valid)
+        batch = replace(batch.take(kept), bad_times=rows - len(kept))
+    return drop_bad_rows(batch, bad.among(batch)) if bad.places else batch
+
+
+def drop_bad_rows(batch: Batch, bad: Array) -> Batch:
+    """Return the rows that are not bad, and count those that are."""
+    if not bad.any():
+        return batch
+    kept = np.flatnonzero(~bad)
+    return replace(batch.take(kept), bad_rows=batch.bad_rows + batch.rows - len(kept))
+
+
+class _BadRows:
+    """Collects the rows of a batch that cannot be read, or raises the error of the first one."""
+
+    def __init__(self, on_bad_row: str) -> None:
+        self._on_bad_row = on_bad_row
+        self.places: set[int] = set()
+
+    def add(self, row: int, what: str) -> None:
+        """Leave out a row, or raise ValueError with what is wrong with it."""
+        if self._on_bad_row == "error":
+            raise ValueError(f"{what}: correct it, or leave such rows out with on_bad_row='drop'")
+        self.places.add(row)
+
+    def among(self, batch: Batch) -> Array:
+        """Return which rows of a batch are bad."""
+        origin = np.arange(batch.rows) if batch.origin is None else batch.origin
+        return np.isin(origin, list(self.places))
+
+
+def column_names(data: Any) -> list[str]:
+    """Return the names of the columns that a batch has."""
+    if isinstance(data, list | tuple):
+        return list(dict.fromkeys(name for row in data if isinstance(row, Mapping) for name in row))
+    if isinstance(data, dict):
+        return list(data)
+    return list(data.schema.names if kind_of(data) == "arrow" else data.columns)
+
+
+def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the columns of these names, Arrow's in one piece."""
+    if isinstance(data, list | tuple):
+        return _from_rows(data, names)
+    if not (is_frame(data) or isinstance(data, pa.RecordBatch)):
+        raise TypeError(
+            "a batch is an Arrow table or record batch, a pandas or Polars DataFrame, a dict of "
+            f"arrays or a list of dicts, got {type(data).__module__}.{type(data).__qualname__}"
+        )
+    if isinstance(data, dict):
+        there = list(data)
+    else:
+        there = list(data.schema.names if kind_of(data) == "arrow" else data.columns)
+    for name in names:
+        if there.count(name) != 1:
+            _complain(name, there)
+    if isinstance(data, dict):
+        _check_flat(data, names)
+    return {name: _whole(data[name]) for name in names}
+
+
+def _check_flat(columns: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        column = columns[name]
+        sized = hasattr(column, "__len__") and not isinstance(column, str | bytes | Mapping)
+        if not sized or getattr(column, "ndim", 1) != 1:
+            raise TypeError(f"column {name!r} must be a flat array or a list, got {column!r}")
+
+
+def _from_rows(rows: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"a list of rows has a dict for each, but row {i} is {row!r}")
+    for name in names:
+        if rows and not any(name in row for row in rows):
+            _complain(name, list(dict.fromkeys(key for row in rows for key in row)))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _complain(name: str, there: list[Any]) -> NoReturn:
+    if name in there:
+        raise ValueError(f"there are {there.count(name)} columns {name!r}: rename all but one")
+    names = ", ".join(map(repr, there)) or "no columns"
+    raise KeyError(f"no column {name!r} in the batch: there are {names}")
+
+
+def _whole(column: Any) -> Any:
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def _arrow(column: Any, name: str) -> pa.Array:
+    """Return a column as an Arrow array, without string views: Arrow cannot take rows of them."""
+    kind = kind_of(column)
+    if kind == "polars":  # which writes the addresses of objects into Arrow
+        column = column.to_list() if str(column.dtype) in NOT_OF_ARROW else column.to_arrow()
+    if not isinstance(column, pa.Array):
+        try:
+            column = _whole(pa.array(column, from_pandas=kind == "pandas"))
+        except (ArithmeticError, TypeError, ValueError, NotImplementedError) as error:
+            raise TypeError(f"column {name!r} is not of one type of Arrow's: {error}") from error
+    return column.cast(pa.large_string()) if kinds.is_string_view(column.type) else column
+
+
+def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
+    """Return a key column; rows whose value cannot be read are bad and null."""
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        column = _without_bad(column, name, bad)
+        array = _arrow(column, name)
+    return _readable(array, name, bad)
+
+
+def _readable(array: pa.Array, name: str, bad: _BadRows) -> pa.Array:
+    """Return an array whose texts are all UTF-8; other rows are bad and null."""
+    if not _may_have_text(array.type) or _is_valid(array):
+        return array
+    whole = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    there = [_is_readable(value) for value in whole]
+    for row in np.flatnonzero(~np.array(there)).tolist():
+        text = f" {whole[row].as_buffer().to_pybytes()!r}" if _is_text(whole.type) else ""
+        bad.add(row, f"row {row} has the text{text} in column {name!r}, which is not UTF-8")
+    places = [row if ok else None for row, ok in enumerate(there)]
+    return whole.take(pa.array(places, pa.int64()))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (kinds.is_string, kinds.is_large_string))
+
+
+def _may_have_text(kind: pa.DataType) -> bool:
+    return _is_text(kind) or kinds.is_dictionary(kind) or kinds.is_nested(kind)
+
+
+def _is_readable(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_valid(array: pa.Array) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _without_bad(column: Any, name: str, bad: _BadRows) -> Any:
+    """Return objects with None in the place of numbers over 64 bits and texts that are not Unicode."""
+    if kind_of(column) == "arrow" or _is_plain(column):
+        return column
+    items = column.tolist() if isinstance(column, np.ndarray) else list(column)
+    if all(item is None or _is_large(item) for item in items):
+        return items
+    for row, item in enumerate(items):
+        if _is_large(item):
+            bad.add(row, f"row {row} has {item} in column {name!r}, which does not fit 64 bits")
+            items[row] = None
+        elif isinstance(item, str) and not _encodes(item):
+            bad.add(
+                row, f"row {row} has the text {item!r} in column {name!r}, which is not Unicode"
+            )
+            items[row] = None
+    return items
+
+
+def _is_large(item: Any) -> bool:
+    return isinstance(item, int) and not -(2**63) <= item < 2**64
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _column(column: Any, name: str, bad: _BadRows) -> Column:
+    """Return a column of values; what has numbers and nulls in any form becomes numbers and a mask."""
+    if not isinstance(column, pa.Array) and not _is_plain(column):
+        column = _settled(column, name, bad)
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    if isinstance(column, pa.Array):
+        column = _readable(column, name, bad)
+    return read(column, f"column {name!r}")
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether NumPy's type of a column says what it holds; text may be no Unicode."""
+    dtype = _dtype(column)
+    return isinstance(dtype, np.dtype) and dtype.kind not in "OU"
+
+
+def _settled(column: Any, name: str, bad: _BadRows) -> Any:
+    """Return a column as Arrow has it, or as objects of several types or of one Arrow does not know."""
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        column = _without_bad(column, name, bad)
+        try:
+            array = _arrow(column, name)
+        except TypeError:
+            return column
+    guessed = (
+        kinds.is_decimal(array.type) and kind_of(column) == "numpy"
+    )  # digits of this batch only
+    return column if guessed or kinds.is_nested(array.type) else array
+
+
+def _dtype(column: Any) -> Any:
+    return getattr(column, "dtype", None)
+
+
+def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, Array | None]:
+    """Return the times, their type, and which of them are not null (all, if None)."""
+    dtype = _dtype(column)
+    if isinstance(dtype, np.dtype) and dtype.kind == "M" and not np.ma.isMaskedArray(column):
+        return _numpy_times(np.asarray(column), name, bad)
+    try:
+        array = _arrow(column, name)
+    except TypeError:
+        array = _arrow(_without_bad(column, name, bad), name)
+    kind = array.type
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    if valid is not None and bad.places:
+        valid[list(bad.places)] = True  # they are left out as bad rows
+        valid = None if valid.all() else valid
+    if kinds.is_null(kind):
+        return np.zeros(len(array), np.int64), kind, valid
+    if kinds.is_timestamp(kind):
+        unit, time_type = kind.unit, pa.timestamp("us", kind.tz)
+        array = array.view(pa.int64())
+    elif kinds.is_date(kind):
+        unit, time_type = ("D" if kinds.is_date32(kind) else "ms"), pa.timestamp("us")
+        array = array.view(pa.int32() if unit == "D" else pa.int64())
+    elif kinds.is_integer(kind):
+        unit, time_type = "us", pa.int64()
+    else:
+        raise TypeError(
+            f"the time column {name!r} has the type {kind}: times are datetimes, dates or whole "
+            "numbers; convert it first, for instance with pandas.to_datetime"
+        )
+    ticks = (array.fill_null(0) if array.null_count else array).to_numpy()
+    return _microseconds(ticks, unit, name, bad), time_type, valid
+
+
+def _numpy_times(
+    column: Array, name: str, bad: _BadRows
+) -> tuple[Array, pa.DataType, Array | None]:
+    """Do for datetime64 what Arrow would, which copies them, and slowly."""
+    unit = np.datetime_data(column.dtype)[0]
+    unit = READ_AS.get(unit, unit)
+    ticks = np.ascontiguousarray(column, f"datetime64[{unit}]").view(np.int64)
+    if ticks.min(initial=0) != NOT_A_TIME:
+        return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), None
+    valid = ticks != NOT_A_TIME
+    ticks = np.where(valid, ticks, 0)
+    return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), valid
+
+
+def _microseconds(ticks: Array, unit: str, name: str, bad: _BadRows) -> Array:
+    """Return times in microseconds; a row whose time is not a whole number of them is bad."""
+    if unit == "ns":
+        whole = ticks // 1000
+        for row in np.flatnonzero(whole * 1000 != ticks).tolist():
+            bad.add(
+                row, f"the time of row {row} (column {name!r}) is {ticks[row]} ns, finer than 1 us"
+            )
+        return whole
+    factor = MICROSECONDS.get(unit, 1)
+    if factor == 1 and ticks.dtype.kind == "i":
+        return ticks.astype(np.int64, copy=False)
+    furthest = LAST_TIME // factor
+    far = (ticks > furthest) | ((ticks < -furthest) if ticks.dtype.kind == "i" else False)
+    for row in np.flatnonzero(far).tolist():
+        bad.add(row, f"the time of row {row} (column {name!r}) is too far off: {ticks[row]} {unit}")
+    return np.where(far, 0, ticks).astype(np.int64) * factor

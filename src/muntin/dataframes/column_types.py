@@ -1,0 +1,186 @@
+"""Types of columns that come in, and of the results that go out.
+
+Kernels work on whole numbers and floats of 64 bits; what a column was before (its width, its unit, its
+time zone, the digits of a decimal) is a ColumnType. The type of a result follows from the aggregate's
+rule (`aggregates.aggregate.RESULTS`) and the types of its columns.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muntin.aggregates import Aggregate
+from muntin.dataframes.columns import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER, DECIMAL, MOMENT, DATE, DURATION = "numbers", "decimals", "moments", "dates", "durations"
+TAKES = {
+    "sum": (NUMBER, DECIMAL, DURATION),
+    "mean": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
+    "difference": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
+    "float": (NUMBER, DECIMAL),
+}
+"""The families of types that a rule can compute with; others take anything."""
+FAMILY_OF_KIND = {**dict.fromkeys("fiub", NUMBER), "m": DURATION, "M": MOMENT}
+MOST_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """What a column came as: its NumPy type, and its Arrow type where that says more.
+
+    `numbers` is the type of its values in kernels; None if it holds objects. Nulls alone do not tell the
+    type: it is not known then.
+    """
+
+    dtype: np.dtype[Any]
+    arrow: "pa.DataType | None" = None
+    numbers: np.dtype[Any] | None = None
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, column: Column) -> "ColumnType":
+        """Return the type of a column."""
+        numbers = column.values.dtype if column.is_numeric else None
+        known = column.has_values and str(column.arrow) != "null"
+        return cls(column.dtype, column.arrow, numbers, known)
+
+    @classmethod
+    def known(cls, column: Column) -> "ColumnType | None":
+        """Return the type of a column, or None if it is not known."""
+        kind = cls.of(column)
+        return kind if kind.is_known else None
+
+    @property
+    def family(self) -> str:
+        """What kind of values the column has; nothing if they are objects of any kind."""
+        if self.arrow is None:
+            return FAMILY_OF_KIND.get(self.dtype.kind, "")
+        return family_of(self.arrow)
+
+    @property
+    def form(self) -> str:
+        """The form of a kernel that serves the column."""
+        return "times" if self.family in (MOMENT, DATE, DURATION) else ""
+
+    def __str__(self) -> str:
+        return str(self.arrow) if self.arrow is not None else str(self.dtype)
+
+    def plain(self) -> list[Any]:
+        """Return the type as plain data."""
+        import pyarrow as pa
+
+        arrow = None
+        if self.arrow is not None:
+            arrow = pa.schema([("type", self.arrow)]).serialize().to_pybytes()
+        numbers = None if self.numbers is None else self.numbers.str
+        return [self.dtype.str, arrow, numbers, self.is_known]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> "ColumnType":
+        """Return the type that plain() was called on, or raise ValueError."""
+        import pyarrow as pa
+
+        dtype, arrow, numbers, is_known = plain
+        try:
+            if arrow is not None:
+                arrow = pa.ipc.read_schema(pa.py_buffer(arrow)).field("type").type
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise ValueError(f"the type of a column cannot be read: {error!r}") from error
+        kernels = None if numbers is None else np.dtype(numbers)
+        if kernels not in (None, np.int64, np.uint64, np.float64):
+            raise ValueError(f"kernels do not work on {kernels}")
+        return cls(np.dtype(dtype), arrow, kernels, bool(is_known))
+
+    def as_arrow(self) -> "pa.DataType | None":
+        """Return the Arrow type; None for objects of any kind, and units that Arrow has not."""
+        import pyarrow as pa
+
+        if self.arrow is not None or self.dtype.kind == "O":
+            return None if self.arrow == pa.null() else self.arrow
+        try:
+            return pa.from_numpy_dtype(self.dtype)
+        except pa.ArrowNotImplementedError:
+            return None
+
+
+def family_of(kind: "pa.DataType") -> str:
+    """Return what kind of values an Arrow type has; of a type without a family, its name."""
+    from pyarrow import types as kinds
+
+    tests = {
+        NUMBER: lambda k: kinds.is_integer(k) or kinds.is_floating(k) or kinds.is_boolean(k),
+        DECIMAL: kinds.is_decimal,
+        MOMENT: kinds.is_timestamp,
+        DATE: kinds.is_date,
+        DURATION: kinds.is_duration,
+    }
+    return next((name for name, test in tests.items() if test(kind)), str(kind))
+
+
+def check_takes(name: str, aggregate: Aggregate, column: str, kind: ColumnType) -> None:
+    """Raise TypeError if an aggregate cannot compute with values of a column's type."""
+    takes = TAKES.get(aggregate.result if isinstance(aggregate.result, str) else "")
+    if takes is None or not kind.is_known or kind.family in (*takes, ""):
+        return
+    joins = ": Concat joins text and lists" if kind.family in ("string", "large_string") else ""
+    raise TypeError(
+        f"aggregate {name!r} computes with {', '.join(takes)}, and {column} is {kind}{joins}; "
+        "convert it, or take another column"
+    )
+
+
+def numpy_result(rule: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the NumPy type of results over a column; None for that which the kernel gives."""
+    if rule == "value" or (rule == "mean" and dtype.kind in "mM"):
+        return dtype
+    if rule == "sum" and (dtype.kind == "m" or dtype == np.uint64):
+        return dtype
+    if rule == "difference" and dtype.kind in "mM":
+        return np.dtype(dtype.str.replace("M8", "m8"))
+    return None
+
+
+def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
+    """Return the Arrow type of results over a column; None for that which the results have."""
+    import pyarrow as pa
+
+    if rule == "count":
+        return pa.int64()
+    if kind is None or not rule:
+        return None
+    family = family_of(kind)
+    if rule == "value":
+        return kind
+    if rule == "values":
+        return pa.list_(kind)
+    if rule == "float" or (rule == "mean" and family == NUMBER):
+        return pa.float64()
+    if family == NUMBER:
+        return _wide(kind)
+    if family == DECIMAL:
+        return _decimal(rule, kind)
+    if rule == "difference" and family in (MOMENT, DATE):
+        return pa.duration({pa.date32(): "s", pa.date64(): "ms"}.get(kind) or kind.unit)
+    return kind
+
+
+def _wide(kind: "pa.DataType") -> "pa.DataType":
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    if kinds.is_floating(kind):
+        return pa.float64()
+    return pa.uint64() if kinds.is_uint64(kind) else pa.int64()
+
+
+def _decimal(rule: str, kind: "pa.DataType") -> "pa.DataType":
+    """Return the digits of a sum, mean or difference of decimals, as Spark has them."""
+    import pyarrow as pa
+
+    more = {"sum": 10, "difference": 1, "mean": 4}[rule]
+    scale = kind.scale + (more if rule == "mean" else 0)
+    return pa.decimal128(min(kind.precision + more, MOST_DIGITS), min(scale, MOST_DIGITS))

@@ -1,0 +1,423 @@
+"""(algorithm, aggregate, layout) to a compiled function.
+
+The layout says what a partial is made of: the number types of the input columns, and whether rows may be
+null. With nulls a partial carries the number of its values, and a null row one of zero values, so that
+nothing needs an identity. What cannot be written out is compiled in memory; what Numba refuses is a
+NotCompilableError that says why, and the caller runs the interpreted form.
+"""
+
+import ast
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregates.aggregate import Aggregate, Kernel
+from muntin.aggregates.functions import digest
+from muntin.aggregators import daba_lite, two_stacks_lite
+from muntin.kernels.codegen.cache import load_module, memory_module
+from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
+from muntin.kernels.codegen.source import Bare, Checked, NoSourceError, Writer, function_tree
+from muntin.kernels.loops import roll_rings as ring_drivers
+from muntin.kernels.loops import roll_rows as row_drivers
+from muntin.kernels.loops import roll_spans as drivers
+from muntin.kernels.loops import slice_partials as slice_drivers
+
+HEAD = """
+import numpy as np
+from numba import njit
+
+from muntin.kernels.codegen.intrinsics import clock, floor_quotient, leading_zeros, magnitude
+from muntin.kernels.codegen.intrinsics import minus, plus, power, put, put_four, put_nothing
+from muntin.kernels.codegen.intrinsics import read_soon, remainder, times, trailing_zeros, within
+from muntin.kernels.codegen.intrinsics import write_soon
+
+U = np.uint64
+bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
+inline = njit(error_model="numpy", nogil=True, **bare)
+checked = njit(error_model="python", nogil=True, **bare)  # users' functions
+kernel = njit(error_model="numpy", nogil=True, cache=CACHED)
+uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False, forceinline=True, **bare)
+uncounted_kernel = njit(error_model="numpy", nogil=True, _nrt=False, cache=CACHED)
+"""
+ENTRIES = (
+    "roll_rows",
+    "roll_spans",
+    "roll_times",
+    "ring_rows",
+    "ring_times",
+    "ring_start",
+    "ring_clock",
+    "roll_ranks",
+    "sort_rows",
+    "fold_spans",
+    "fold_groups",
+    "merge_spans",
+    "shift_spans",
+    "query_folds",
+    "replay",
+    "query_spans",
+    "query_tree",
+    "query_table",
+    "update_trees",
+    "count_keys",
+    "claim_room",
+    "widen_rooms",
+    "move_runs",
+    "insert_rows",
+    "find_all",
+    "ordered_edges",
+    "slice_starts",
+    "cut_rows",
+    "group_rows",
+    "place_groups",
+    "join_slices",
+    "report_grid",
+    "stale_slices",
+    "last_before",
+    "rank_rows",
+    "first_fall",
+    "group_sessions",
+    "place_sessions",
+    "report_sessions",
+)
+SLICES = "slices"
+BLOCK_ROWS = 2000
+"""Tails of four stretches of them stay near; more rows make fewer blocks."""
+STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
+POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
+"""How many pointers an algorithm's state begins with; partials follow."""
+
+
+U = np.uint64
+
+
+class NotCompilableError(TypeError):
+    """The aggregate cannot be compiled for these columns; the message says why."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A generated module with the types of a partial's fields and of the results."""
+
+    module: ModuleType
+    fields: tuple[np.dtype[Any], ...]
+    results: tuple[np.dtype[Any], ...]
+    nullable: bool
+    cached: bool
+    inverts: bool = False
+    overflows: bool = False
+
+    def buffer(self, size: int) -> tuple[Any, ...]:
+        """Return arrays for `size` partials, one per field."""
+        counts = (np.empty(size, np.int64),) if self.nullable else ()
+        return counts + tuple(np.empty(size, field) for field in self.fields)
+
+    def grid(self, n: int) -> tuple[Any, ...]:
+        """Return the rows of a block for windows of n rows, and arrays for four stretches."""
+        period = max(n - 1, 1)
+        size = -(-period // -(-period // BLOCK_ROWS))  # blocks of even length, but for the last
+        starts, numbers = np.empty(4, np.uint64), np.empty(4, np.uint64)
+        blocks = 4 * (1 - (-period // size))
+        return U(size), starts, numbers, self.buffer(4 * size), self.buffer(blocks)
+
+    def start(self, values: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
+        """Return the state of an algorithm's step functions before the first row."""
+        return self.typed(self.module.ring_start(values), algorithm)
+
+    def typed(self, state: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
+        """Return a state in the types the kernels are compiled for: Numba hands out Python's numbers."""
+        k = POINTERS[algorithm]
+        return (*(U(p) for p in state[:k]), *(self._partial(p) for p in state[k:]))
+
+    def _partial(self, partial: Any) -> Any:
+        if self.nullable:
+            return (np.int64(partial[0]), self._fields(partial[1]))
+        return self._fields(partial)
+
+    def _fields(self, x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(field.type(y) for field, y in zip(self.fields, x, strict=True))
+        return self.fields[0].type(x)
+
+    def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
+        """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
+        fits = out is not None and self.results == (out.dtype,) and out.flags.c_contiguous
+        if fits and not self.nullable:
+            return (out,)
+        counts = (np.zeros(size, np.int64),) if self.nullable else ()
+        return counts + tuple(np.empty(size, result) for result in self.results)
+
+
+def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
+    """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
+    return _compiled(aggregate, layout, _referred(aggregate))
+
+
+def _referred(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return digests of a user's functions: what they refer to is compiled as it is now."""
+    if aggregate.kernel is not None:
+        return ()
+    try:
+        return tuple(digest(f) for f in (aggregate.lift, aggregate.combine, aggregate.lower))
+    except TypeError:  # which is not compiled either
+        return ()
+
+
+@cache
+def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -> Compiled:
+    del referred
+    kernel = kernel_of(aggregate, layout)
+    own = aggregate.kernel is None
+    fields, results, scalar, several = _types(aggregate.name, kernel, layout, own)
+    if own:
+        nothing = aggregate.lower(aggregate.identity)
+        floats = math.nan if nothing is None else nothing
+        results = _wide_enough(aggregate.name, results, floats)
+    combine = kernel.plain if layout.form == "plain" and kernel.plain else kernel.combine
+    functions: dict[str, Callable[..., Any]] = {
+        "lift": kernel.lift,
+        "merge": combine,
+        "lower": kernel.lower,
+    }
+    slices = layout.steps == SLICES
+    inverts = slices and kernel.inverse is not None
+    if slices and kernel.inverse is not None:
+        functions["invert"] = kernel.inverse
+    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish, kernel.halves)
+    frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
+    body = _body(layout.steps)
+    try:
+        writer = Writer(checked=own)
+        for name, function in functions.items():
+            writer.write(function, name)
+        module = load_module("\n".join([HEAD, writer.text(), frame, body]))
+    except NoSourceError as missing:
+        types = (*layout.columns, *fields, *results)
+        if own and not (all(kind.kind in "fb" for kind in types) and _stays_float(functions)):
+            raise NotCompilableError(
+                f"{aggregate.name!r} cannot be checked for whole numbers of more than 64 bits: {missing}"
+            ) from missing
+        module = _in_memory(aggregate.name, functions, frame + body)
+    cached = bool(module.__dict__["CACHED"])
+    kernels = Compiled(module, fields, results, layout.nullable, cached, inverts, kernel.overflows)
+    return kernels if aggregate.kernel is not None else _tried(kernels, aggregate.name, layout)
+
+
+def _body(steps: str) -> str:
+    if steps == SLICES:
+        return loops(slice_drivers)
+    if steps:
+        return _steps(steps) + loops(ring_drivers)
+    return loops(row_drivers, "uncounted_") + loops(drivers)
+
+
+def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
+    """Return the compilable form: declared for such columns, or a user's own functions as they are."""
+    if aggregate.kernel is not None:
+        return _form(aggregate.kernel, layout)
+    if aggregate.holistic or aggregate.encode is not None:
+        raise NotCompilableError(f"{aggregate.name!r} works on objects, not on numbers")
+    return Kernel(aggregate.lift, aggregate.combine, aggregate.lower)  # lower without a count
+
+
+def _form(kernel: Kernel, layout: Layout) -> Kernel:
+    kind = layout.columns[0].kind
+    whole = {"i": kernel.signed, "u": kernel.unsigned}.get(kind)
+    narrow = None if whole is None else whole.narrow
+    forms = {"shifted": kernel.shifted, "times": kernel.times, "narrow": narrow}
+    return forms.get(layout.form) or whole or kernel
+
+
+def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
+    """Compile a user's own aggregate on one row, to learn now whether Numba takes it."""
+    from numba.core.errors import NumbaError
+
+    row = tuple(np.ones(1, column) for column in layout.columns)
+    row = (*row, np.ones(1, np.bool_)) if layout.nullable else row
+    try:
+        if layout.steps == SLICES:
+            one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
+            partials = kernels.buffer(1)
+            kernels.module.fold_spans(row, none, one, partials, none, U(0))
+            kernels.module.query_folds(partials, U(0), none, one, kernels.outputs(1))
+        elif layout.steps:
+            state, slots = kernels.start(row, layout.steps), kernels.buffer(2)
+            bounds = (U(1), U(0), U(1))
+            kernels.module.ring_rows(row, kernels.outputs(1), *bounds, slots, U(1), state)
+        else:
+            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *kernels.grid(1))
+    except (
+        NumbaError,
+        ArithmeticError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise NotCompilableError(f"{name!r} is not understood by Numba: {reason}") from error
+    return kernels
+
+
+def _types(
+    name: str, kernel: Kernel, layout: Layout, own: bool
+) -> tuple[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], ...], bool, bool]:
+    """Find the types of partials and results by trying the functions on a few numbers."""
+    sample = tuple(np.ones(1, column)[0] for column in layout.columns)
+    value = sample[0] if len(sample) == 1 else sample
+    value = (np.int64(0), np.int64(1)) if kernel.halves else value
+    try:
+        with np.errstate(all="ignore"):
+            partial = kernel.lift(value)
+            merged = kernel.combine(partial, partial)
+            result = kernel.lower(merged) if own else kernel.lower(merged, 2)
+    except Exception as error:  # a user's functions may raise anything
+        raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
+    if len(_flat(partial)) != len(_flat(merged)):
+        raise NotCompilableError(f"{name!r} has partials that grow: {partial!r}, then {merged!r}")
+    scalar = not isinstance(partial, tuple)
+    fields = tuple(
+        np.result_type(_number_type(name, a), _number_type(name, b))
+        for a, b in zip(_flat(partial), _flat(merged), strict=True)
+    )
+    results = tuple(_number_type(name, x) for x in _flat(result))
+    return fields, results, scalar, isinstance(result, tuple)
+
+
+def _wide_enough(name: str, results: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
+    """Return the types of results with room for that of no values."""
+    parts = _flat(nothing) if isinstance(nothing, tuple) else (nothing,) * len(results)
+    if len(parts) != len(results):
+        raise NotCompilableError(
+            f"{name!r} makes {nothing!r} of nothing, and {len(results)} numbers of values"
+        )
+    return tuple(_with_room(name, a, part) for a, part in zip(results, parts, strict=True))
+
+
+def _with_room(name: str, result: np.dtype[Any], part: Any) -> np.dtype[Any]:
+    if result.kind in "iu" and type(part) is int:
+        limits = np.iinfo(result)
+        if limits.min <= part <= limits.max:
+            return result
+    return np.result_type(result, _number_type(name, part))
+
+
+def _flat(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _number_type(name: str, value: Any) -> np.dtype[Any]:
+    if isinstance(value, bool | np.bool_):
+        return np.dtype(np.bool_)
+    if isinstance(value, np.generic) and value.dtype.kind in "iuf":
+        return value.dtype
+    if isinstance(value, int):
+        return np.dtype(np.int64)
+    if isinstance(value, float):
+        return np.dtype(np.float64)
+    raise NotCompilableError(f"{name!r} makes {value!r}, which is not a number")
+
+
+@cache
+def loops(module: ModuleType, prefix: str = "") -> str:
+    """Return the source of the array loops, the entries as cached kernels.
+
+    Loops that make no arrays may be `uncounted_`: Numba then counts no references to those they are
+    given, which it does at every call and which takes longer than a short block of rows.
+    """
+    texts = []
+    for function in vars(module).values():
+        if inspect.isfunction(function):
+            tree = _bare(function)
+            decorator = "kernel" if tree.name in ENTRIES else "inline"
+            texts.append(f"@{prefix}{decorator}\n{ast.unparse(tree)}\n")
+    return "\n".join(texts)
+
+
+@cache
+def _steps(algorithm: str) -> str:
+    """Return the algorithm's step functions, written for a tuple of arrays and unsigned pointers."""
+    module = STEPS[algorithm]
+    trees = [
+        _bare(f)
+        for f in vars(module).values()
+        if inspect.isfunction(f) and f.__module__ == module.__name__
+    ]
+    lowered = [ast.fix_missing_locations(_Slots().visit(tree)) for tree in trees]
+    ordered = sorted(lowered, key=lambda tree: tree.name != "fixup")
+    return "\n".join(f"@inline\n{ast.unparse(tree)}\n" for tree in ordered)
+
+
+def _bare(function: Callable[..., Any]) -> ast.FunctionDef:
+    tree = function_tree(function)
+    Bare({}).visit(tree)
+    return tree
+
+
+class _Slots(ast.NodeTransformer):
+    """slots[i] becomes load(slots, i) or store(slots, i, x), and whole numbers become unsigned.
+
+    combine is no longer an argument but a name of the module: Numba does not cache functions that are
+    handed other compiled functions.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.args.args = [argument for argument in node.args.args if argument.arg != "combine"]
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        node.args = [a for a in node.args if not (isinstance(a, ast.Name) and a.id == "combine")]
+        self.generic_visit(node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "slots":
+            return ast.Call(ast.Name("load", ast.Load()), [node.value, node.slice], [])
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == "slots":
+            place = self.visit(target.slice)
+            arguments = [target.value, place, self.visit(node.value)]
+            return ast.Expr(ast.Call(ast.Name("store", ast.Load()), arguments, []))
+        self.generic_visit(node)
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if type(node.value) is int:
+            return ast.Call(ast.Name("U", ast.Load()), [node], [])
+        return node
+
+
+def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
+    import numba
+
+    jitted = {}
+    for role, function in functions.items():
+        plain = function if isinstance(function, FunctionType) else _called(function)
+        jitted[role] = numba.njit(error_model="python", nogil=True)(plain)
+    return memory_module(f"muntin_{name}", HEAD + text, **jitted)
+
+
+def _stays_float(functions: dict[str, Any]) -> bool:
+    """Whether functions without a source make no whole numbers of floats, as far as their names tell."""
+    made = {name.split(".")[-1] for name in Checked.TO_WHOLE}
+    return all(
+        function in (max, min)
+        or (isinstance(function, FunctionType) and made.isdisjoint(function.__code__.co_names))
+        for function in functions.values()
+    )
+
+
+def _called(function: Any) -> Any:
+    """Return a function of Python's own that calls another, such as abs."""
+    return lambda *parts: function(*parts)

@@ -1,0 +1,228 @@
+"""How a query will run: which windows share slices, whether rows are kept, how slices are merged.
+
+The decision tree is that of EDBT 2019, section 5.1 (Figure 4). In an ordered stream rows are kept for
+windows that are aware of their context only. In a stream out of order they are also kept for aggregates
+that are not commutative, and for windows that count rows; never for sessions and context-free windows of
+commutative aggregates.
+"""
+
+from dataclasses import dataclass
+from html import escape
+
+from muntin.aggregates import Aggregate
+from muntin.query.query import Query
+from muntin.windows import ContextAwareWindow, Periodic, Session, Ticking, Window
+
+PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
+TIME, SESSION, RANKS, COUNTS, COLUMN, CONTEXT, BUCKET = (
+    "time",
+    "session",
+    "ranks",
+    "counts",
+    "column",
+    "context",
+    "bucket",
+)
+
+
+SHOWN = ("slices", "rows", "store", "merge", "state")
+
+
+@dataclass(frozen=True)
+class LanePlan:
+    """Some windows that share slices: what the slices are, whether rows are kept, and why."""
+
+    kind: str
+    windows: dict[str, Window]
+    slices: str
+    keeps_rows: bool
+    rows: str
+    store: str
+    merge: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a query runs, and why."""
+
+    query: Query
+    kind: str
+    lanes: tuple[LanePlan, ...]
+
+    @property
+    def why_not_fold(self) -> str:
+        """Why rows cannot be folded into slices before an operator has them; nothing if they can."""
+        unordered = [n for n, a in self.query.aggregates.items() if not a.commutative]
+        others = [n for lane in self.lanes for n in lane.windows if lane.kind != TIME]
+        if self.query.ordered:
+            return "the stream is ordered: each row is a watermark for its key"
+        if unordered:
+            return f"the order of rows matters to {', '.join(unordered)}"
+        if others:
+            return f"the edges of {', '.join(others)} are not known without the rows before"
+        if self.kind not in ("lazy", "eager"):
+            return f"the plan {self.kind!r} keeps rows"
+        return ""
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether rows can be folded into slices before an operator has them."""
+        return not self.why_not_fold
+
+    def __str__(self) -> str:
+        stream = "in order" if self.query.ordered else "out of order"
+        lines = [f"{_count(self.query.windows, 'window')} over a stream {stream}"]
+        for lane in self.lanes:
+            names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
+            lines += [
+                "",
+                names,
+                f"  slices: {lane.slices}",
+                f"  rows:   {'kept' if lane.keeps_rows else 'not kept'}: {lane.rows}",
+                f"  store:  {lane.store}",
+                f"  merge:  {lane.merge}",
+                f"  state:  {lane.state}",
+            ]
+        lines += ["", *(_aggregate_line(n, a) for n, a in self.query.aggregates.items())]
+        travel = (
+            f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
+        )
+        lines += ["", f"before a shuffle rows {travel}"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook."""
+        head = "".join(f"<th>{name}</th>" for name in ("windows", *SHOWN))
+        lines = ""
+        for lane in self.lanes:
+            names = "<br>".join(
+                f"{escape(n)} ({escape(w.describe())})" for n, w in lane.windows.items()
+            )
+            kept = f"{'kept' if lane.keeps_rows else 'not kept'}: {lane.rows}"
+            texts = (lane.slices, kept, lane.store, lane.merge, lane.state)
+            cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+            lines += f"<tr><td>{names}</td>{cells}</tr>"
+        return f"<table><tr>{head}</tr>{lines}</table>"
+
+
+def make_plan(query: Query, kind: str) -> Plan:
+    """Choose how to run a query; `kind` forces a store or one of the older techniques."""
+    if kind not in PLANS:
+        raise ValueError(f"a plan is one of {', '.join(PLANS)}, got {kind!r}")
+    kind = {"auto": "lazy", "naive": "tuple buffer"}.get(kind, kind)
+    shared: dict[tuple[str, str], dict[str, Window]] = {}
+    for name, window in query.windows.items():
+        shared.setdefault(lane_of(query, kind, name, window), {})[name] = window
+    lanes = tuple(plan_lane(query, kind, lane[0], windows) for lane, windows in shared.items())
+    return Plan(query, kind, lanes)
+
+
+def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
+    """Return what kind of lane a window goes into, and which of them."""
+    if isinstance(window, Session):
+        return SESSION, name
+    if isinstance(window, Ticking | ContextAwareWindow):
+        return CONTEXT, ""
+    if window.measure == "count":
+        return (RANKS if query.ordered else COUNTS), ""
+    if window.measure != "time":
+        return COLUMN, window.measure
+    if kind == "buckets" and isinstance(window, Periodic):
+        return BUCKET, name
+    return TIME, ""
+
+
+def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> LanePlan:
+    """Return how a lane of some kind will serve its windows."""
+    keeps, why = _keeps_rows(query, kind, lane)
+    return LanePlan(
+        lane,
+        windows,
+        _slices(query, kind, lane),
+        keeps,
+        why,
+        *_store(kind, lane),
+        _state(query, kind, lane, windows),
+    )
+
+
+def _keeps_rows(query: Query, kind: str, lane: str) -> tuple[bool, str]:
+    if lane == CONTEXT:
+        return True, "the windows' edges depend on rows, and rows may still move them"
+    if lane == COUNTS:
+        return True, "a row out of order changes the count of all rows behind it"
+    if lane == TIME and kind in ("tuple buffer", "aggregate tree"):
+        return True, f"the plan {kind!r} was asked for: each moment is a slice"
+    if query.ordered:
+        return False, "the stream is in order: a row is added at the end and can go"
+    ordered = [n for n, a in query.aggregates.items() if not a.commutative]
+    if ordered:
+        return True, f"{', '.join(ordered)} is not commutative, and rows may come out of order"
+    return False, "every aggregate is commutative: a late row is added to its slice"
+
+
+def _slices(query: Query, kind: str, lane: str) -> str:
+    if lane == SESSION:
+        return "one per session; a late row may join two"
+    if lane == CONTEXT:
+        return "one per row; windows are found in the rows of a key when it reports"
+    if lane == BUCKET:
+        return "none: a bucket per window, into which each of its rows is copied"
+    if lane == TIME and kind in ("tuple buffer", "aggregate tree"):
+        return "one per moment that has rows"
+    what = {TIME: "time", COLUMN: "the column"}.get(lane, "the number of rows")
+    where = (
+        "start and end" if not query.ordered else "start or end, and are joined where only one ends"
+    )
+    return f"cut {what} where windows {where}, for all windows together"
+
+
+def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> str:
+    """Say how much is held of a key."""
+    late = f" and {query.lateness} of lateness" if query.allowed else ""
+    if lane == SESSION:
+        return f"the sessions of the last two gaps{late}"
+    if lane == CONTEXT:
+        return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
+    if lane == COUNTS:
+        return f"the rows of the longest window{late}, and those the watermark has not passed"
+    if kind in ("tuple buffer", "aggregate tree"):
+        return f"the moments of the longest window{late}"
+    periodic = [w for w in windows.values() if isinstance(w, Periodic)]
+    reach = max((w.size for w in periodic), default=0) + (query.allowed if lane == TIME else 0)
+    overlap = sum(-(-w.size // w.every) for w in periodic)
+    cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
+    slices = sum(reach // every + 1 for every, _ in cuts)
+    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2)
+    return (
+        f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes "
+        f"with numbers; of buckets there would be {overlap}"
+    )
+
+
+def _store(kind: str, lane: str) -> tuple[str, str]:
+    """Return the store and how windows are merged of it."""
+    if lane == SESSION:
+        return kind if kind == "eager" else "lazy", "a session is one slice"
+    if lane == BUCKET:
+        return "lazy", "a window is one bucket"
+    if lane == TIME and kind == "tuple buffer":
+        return "folded", "each window is folded from its rows, nothing is shared"
+    if kind in ("eager", "aggregate tree") and lane != CONTEXT:
+        return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
+    return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
+
+
+def _aggregate_line(name: str, aggregate: Aggregate) -> str:
+    facts = [
+        "commutative" if aggregate.commutative else "not commutative",
+        "with an inverse" if aggregate.invertible else "",
+        "holistic: a partial grows with its values" if aggregate.holistic else "",
+    ]
+    return f"{name}: {aggregate.name}, {', '.join(fact for fact in facts if fact)}"
+
+
+def _count(things: object, word: str) -> str:
+    number = len(things)  # type: ignore[arg-type]
+    return f"{number} {word}{'' if number == 1 else 's'}"

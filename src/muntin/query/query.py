@@ -1,0 +1,228 @@
+"""A query: windows x aggregates x keys over a stream, and what lateness means for it.
+
+What runs a query is imported when it is asked for: a query can be written down without it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from muntin.aggregates import Aggregate
+from muntin.aggregates.identity import Identity, identity_of
+from muntin.windows import Policy, Window, microseconds
+from muntin.windows.periodic import LONGEST
+from muntin.windows.window_identity import window_identity
+
+if TYPE_CHECKING:
+    from muntin.query.operator import Operator
+    from muntin.query.plan import Plan
+
+COLUMNS = ("window", "start", "end", "kind")
+EMITS = ("every", "changes")
+BAD = ("error", "drop")
+
+
+@dataclass(frozen=True)
+class Query:
+    """Windows and aggregates over a stream of rows.
+
+    `time` is the column of the rows' times, `keys` the columns they are grouped by. `watermark` is how
+    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its
+    end a window is still corrected. `ordered` declares that each key's rows come in the order of time.
+    With `emit="changes"` a window that repeats is reported only if its values are not those of the one
+    before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
+    `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
+    the type its column had before.
+
+    >>> import muntin as mt
+    >>> query = mt.Query(
+    ...     time="t",
+    ...     keys=("plug",),
+    ...     windows={"last 20": mt.Sliding(20, 10)},
+    ...     aggregates={"peak": mt.Max("watts")},
+    ... )
+    >>> table = query.run({"t": [1, 12, 25], "plug": ["a", "a", "a"], "watts": [5, 9, 7]})
+    >>> table.select(["start", "end", "peak"]).to_pylist()[0]
+    {'start': -10, 'end': 10, 'peak': 5}
+    """
+
+    time: str
+    windows: Mapping[str, Window]
+    aggregates: Mapping[str, Aggregate]
+    keys: tuple[str, ...] = ()
+    watermark: Any = 0
+    lateness: Any = 0
+    ordered: bool = False
+    emit: str = "every"
+    on_bad_time: str = "error"
+    on_bad_row: str = "error"
+    delay: int = field(init=False, repr=False)
+    allowed: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given: Any = self.keys
+        keys = (given,) if isinstance(given, str) else tuple(given)
+        object.__setattr__(self, "keys", keys)
+        for part in ("windows", "aggregates"):
+            object.__setattr__(self, part, _named(part, getattr(self, part)))
+        object.__setattr__(self, "delay", _duration("watermark", self.watermark))
+        object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
+        if not isinstance(self.time, str):
+            raise TypeError(f"time is the name of a column, got {self.time!r}")
+        if self.emit not in EMITS:
+            raise ValueError(f"emit must be one of {', '.join(EMITS)}, got {self.emit!r}")
+        for part in ("on_bad_time", "on_bad_row"):
+            if getattr(self, part) not in BAD:
+                raise ValueError(
+                    f"{part} must be one of {', '.join(BAD)}, got {getattr(self, part)!r}"
+                )
+        _check_windows(self.windows)
+        _check_aggregates(self.aggregates)
+        _check_names(keys, [*self.aggregates])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values are needed, besides time and keys."""
+        names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
+        names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
+        policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
+        looked_at = [c for policy in policies for c in columns_of(policy.aggregate)]
+        names += [c for c in looked_at if c != self.time and c not in self.keys]
+        return tuple(dict.fromkeys(names))
+
+    def plan(self, kind: str = "auto") -> "Plan":
+        """Return how the query will run; see `explain`."""
+        plan: Plan = import_module("muntin.query.plan").make_plan(self, kind)
+        return plan
+
+    def explain(self, plan: str = "auto") -> str:
+        """Say which slices are made, what is kept, how windows are merged of it, and why."""
+        return str(self.plan(plan))
+
+    def operator(self, plan: str = "auto") -> "Operator":
+        """Return an operator that takes batches of rows and gives results."""
+        operator: Operator = import_module("muntin.query.operator").Operator(self, self.plan(plan))
+        return operator
+
+    def restore(self, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
+        """Return the operator of which a snapshot was taken, or say how its query was another.
+
+        Your own functions are compared by digests, or by their `version`. With `trust_functions` they
+        are taken as they are: you know that they compute the same.
+        """
+        restore = import_module("muntin.query.operator").Operator.restore
+        operator: Operator = restore(self, snapshot, trust_functions=trust_functions)
+        return operator
+
+    def _repr_html_(self) -> str:
+        """Show the query in a notebook."""
+        lines = {
+            "time": self.time,
+            "keys": ", ".join(self.keys) or "none",
+            "windows": "<br>".join(
+                f"{escape(name)}: {escape(w.describe())}" for name, w in self.windows.items()
+            ),
+            "aggregates": "<br>".join(
+                f"{escape(name)}: {escape(a.name)}({escape(', '.join(columns_of(a)))})"
+                for name, a in self.aggregates.items()
+            ),
+            "watermark, lateness": f"{self.watermark}, {self.lateness}",
+            "emit": self.emit + (", ordered" if self.ordered else ""),
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
+        return f"<table>{cells}</table>"
+
+    def run(self, data: Any, plan: str = "auto") -> Any:
+        """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
+        return self.operator(plan).finish(data)
+
+
+def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return the columns that an aggregate takes, or its parts do."""
+    if not aggregate.parts:
+        return aggregate.columns
+    return tuple(dict.fromkeys(c for part in aggregate.parts for c in columns_of(part)))
+
+
+def _named(part: str, things: Any) -> dict[str, Any]:
+    if not isinstance(things, Mapping):
+        raise TypeError(f"{part} is a dict of them by name, got {things!r}")
+    return dict(things)
+
+
+def _duration(name: str, value: Any) -> int:
+    length = microseconds(value)
+    if not 0 <= length <= LONGEST:
+        raise ValueError(f"{name} must not be negative, nor above 2**60, got {value!r}")
+    return length
+
+
+def _check_windows(windows: Mapping[str, Window]) -> None:
+    if not windows:
+        raise ValueError(
+            "a query needs at least one window: windows={'last hour': Tumbling('1 h')}"
+        )
+    for name, window in windows.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a window is named by text, got {name!r}")
+        if not isinstance(window, Window):
+            raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
+        if isinstance(window, Policy):
+            _check_columns(
+                f"policy {window.policy.name} of window {name!r}", window.policy.aggregate
+            )
+
+
+def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
+    if not aggregates:
+        raise ValueError("a query needs at least one aggregate: aggregates={'total': Sum('watts')}")
+    for name, aggregate in aggregates.items():
+        if not isinstance(name, str):
+            raise TypeError(f"an aggregate is named by text, got {name!r}")
+        if not isinstance(aggregate, Aggregate):
+            raise TypeError(
+                f"aggregate {name!r} must be one such as Max('watts'), got {aggregate!r}"
+            )
+        _check_columns(f"aggregate {name!r}", aggregate, "Max('watts')")
+
+
+def _check_columns(what: str, aggregate: Aggregate, like: str = "sum_at_most(10, 'watts')") -> None:
+    """Refuse an aggregate that takes bare values, of which a stream of rows has none."""
+    if aggregate.parts:
+        for part in aggregate.parts:
+            _check_columns(what, part, like)
+    elif not aggregate.columns and not aggregate.counts_rows:
+        raise ValueError(f"{what} does not say which column it is of: write it like {like}")
+
+
+def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
+    for names, what in ((keys, "a key"), (tuple(aggregates), "an aggregate")):
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"{what} is named by text, got {name!r}")
+            if name in COLUMNS:
+                raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
+    for name in {*keys}:
+        if keys.count(name) > 1:
+            raise ValueError(f"the key {name!r} is given twice")
+        if name in aggregates:
+            raise ValueError(f"{name!r} is a key and an aggregate: give the aggregate another name")
+
+
+def identity(query: Query) -> Identity:
+    """Return what must be the same for a saved state to serve a query.
+
+    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, and
+    `overflow` of aggregates.
+    """
+    return {
+        "time": query.time,
+        "keys": list(query.keys),
+        "windows": {name: window_identity(window) for name, window in query.windows.items()},
+        "aggregates": {name: identity_of(a) for name, a in query.aggregates.items()},
+        "lateness": query.allowed,
+        "ordered": query.ordered,
+        "emit": query.emit,
+    }

@@ -1,0 +1,139 @@
+"""What a query needs of its rows, and by when the windows of a finite table are complete."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.dataframes.batches import Batch, column_names, drop_bad_rows, read_batch
+from muntin.query.query import Query
+from muntin.slicing.irregular_windows import end_of_last
+from muntin.slicing.lanes.context_lane import ROW
+from muntin.slicing.limits import FAR, Array
+from muntin.windows import (
+    ContextAwareWindow,
+    ContextFreeWindow,
+    LastN,
+    Policy,
+    Session,
+    Ticking,
+    Window,
+)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a query needs of its rows besides times and keys, and whether its results are in time."""
+
+    query: Query
+    columns: tuple[str, ...]
+    measures: dict[str, str]
+    whole_rows: bool
+    records: bool
+    times: bool
+
+    @classmethod
+    def of(cls, query: Query) -> "Needs":
+        """Look through a query's windows."""
+        windows = query.windows.items()
+        measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
+        whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
+        records = whole_rows or any(isinstance(w, Policy) for _, w in windows)
+        return cls(query, query.columns, measures, whole_rows, records, measured_in_time(query))
+
+    def read(self, data: Any, held: pa.DataType) -> Batch:
+        """Read a batch; `held` is the type of times in earlier ones, null if there were none."""
+        query, needed = self.query, self.columns
+        if self.whole_rows:
+            others = [n for n in column_names(data) if n != query.time and n not in query.keys]
+            needed = tuple(dict.fromkeys([*needed, *others]))
+        batch = read_batch(
+            data,
+            query.time,
+            query.keys,
+            needed,
+            on_bad_time=query.on_bad_time,
+            on_bad_row=query.on_bad_row,
+        )
+        if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
+            _kind_of_time(held) != _kind_of_time(batch.time_type)
+        ):
+            raise TypeError(
+                f"the time column {query.time!r} had {held} in earlier batches and has "
+                f"{batch.time_type} now: convert it to one type"
+            )
+        return self._within_bounds(batch)
+
+    def _within_bounds(self, batch: Batch) -> Batch:
+        """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
+        held, bad = {"time": batch.times}, np.zeros(batch.rows, np.bool_)
+        for measure in self.measures:
+            column = batch.columns[measure]
+            if column.values.dtype.kind in "iu":
+                held[f"{measure!r} ="] = column.values
+            if column.valid is not None and self.query.on_bad_row == "drop":
+                bad |= ~column.valid
+        for what, values in held.items():
+            if not len(values) or (int(values.max()) <= FAR and int(values.min()) >= -FAR):
+                continue
+            far = (values > FAR) | (values < -FAR)
+            if self.query.on_bad_row == "error":
+                row = int(np.argmax(far))
+                raise ValueError(
+                    f"row {batch.row_of(row)} has {what} {int(values[row])}, which is beyond 2**61: "
+                    "correct it, or leave such rows out with on_bad_row='drop'"
+                )
+            bad |= far
+        return drop_bad_rows(batch, bad) if bad.any() else batch
+
+    def extra(self, batch: Batch) -> dict[str, Array]:
+        """Return what windows need of the rows besides their times."""
+        extra: dict[str, Array] = {}
+        for measure, window in self.measures.items():
+            column = batch.columns[measure]
+            if column.values.dtype.kind not in "iu" or column.valid is not None:
+                raise TypeError(
+                    f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
+                    f"without nulls; it has {column.dtype}"
+                )
+            extra[measure] = column.values.astype(np.int64, copy=False)
+        if self.records:
+            extra[ROW] = self._records(batch)
+        return extra
+
+    def _records(self, batch: Batch) -> Array:
+        """Return the rows as dicts, for windows that look at them."""
+        columns = {self.query.time: pa.array(batch.times, batch.time_type).to_pylist()}
+        columns |= {
+            name: c.to_pylist() for name, c in zip(self.query.keys, batch.keys, strict=True)
+        }
+        columns |= {name: column.objects() for name, column in batch.columns.items()}
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return np.fromiter(rows, object, batch.rows)
+
+
+def measured_in_time(query: Query) -> bool:
+    """Whether start and end are times in all windows; a number of rows or a column's value is not."""
+    return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
+
+
+def last_end(windows: Iterable[Window], latest: int) -> int:
+    """Return a watermark by which every window that the data fill is complete."""
+    return max(_last_end(window, latest) for window in windows)
+
+
+def _last_end(window: Window, latest: int) -> int:
+    if isinstance(window, Ticking):
+        return window.first_end(latest)
+    if isinstance(window, Session):
+        return latest + window.gap + 1
+    if isinstance(window, ContextFreeWindow) and window.measure == "time":
+        return max(latest + 1, end_of_last(window, latest))
+    return latest + 1
+
+
+def _kind_of_time(kind: pa.DataType) -> tuple[bool, bool]:
+    """Return whether times are moments, and whether they have a time zone."""
+    return pa.types.is_timestamp(kind), getattr(kind, "tz", None) is not None

@@ -1,0 +1,114 @@
+"""Reports of windows as one Arrow table."""
+
+import re
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.dataframes.arrow_results import DoesNotFitError
+from muntin.query.bound_aggregates import Feed
+from muntin.query.query import COLUMNS, Query
+from muntin.slicing.key_table import KeyTable
+from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together
+from muntin.slicing.limits import Array
+
+KINDS = pa.array(["result", "update", "retract", "empty"])
+
+
+def time_type(name: str) -> pa.DataType:
+    """Return the type of a time column by its name: int64, null, or a timestamp with its zone."""
+    if name in ("int64", "null"):
+        return pa.int64() if name == "int64" else pa.null()
+    zone = re.fullmatch(r"timestamp\[us(?:, tz=(.+))?\]", name)
+    if zone is None:
+        raise ValueError(f"{name!r} is not the type of a time column")
+    return pa.timestamp("us", zone[1])
+
+
+def write_table(
+    query: Query,
+    keys: KeyTable,
+    feeds: list[Feed],
+    times: pa.DataType,
+    types: dict[str, pa.DataType],
+    reports: list[tuple[list[str], Report]],
+) -> pa.Table:
+    """Return the keys, window, start, end, kind and a column per aggregate.
+
+    `types` are the types that results had before: they stay, unless values need a wider one.
+    """
+    names = _names(tuple(chain.from_iterable(window_names for window_names, _ in reports)))
+    lines = [report.windows for _, report in reports]
+    windows = together(lines) if lines else np.zeros((0, 7), np.int64)
+    offsets = np.cumsum([0, *(len(window_names) for window_names, _ in reports)])
+    shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
+    time_type = pa.int64() if pa.types.is_null(times) else times
+    columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
+    columns["window"] = _chosen(names, windows[:, WINDOW] + shifts)
+    columns["start"] = pa.array(_column(windows, START)).cast(time_type)
+    columns["end"] = pa.array(_column(windows, END)).cast(time_type)
+    columns["kind"] = _chosen(KINDS, windows[:, KIND])
+    valued = together([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
+    for i, name in enumerate(query.aggregates):
+        try:
+            columns[name] = _as_before(_results(feeds, i, reports, valued), types.get(name))
+        except DoesNotFitError as error:
+            row = int(np.flatnonzero(valued)[error.row])
+            raise _too_large(name, feeds[i], columns, row, error) from None
+    return pa.table(columns)
+
+
+def _too_large(
+    name: str, feed: Feed, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
+) -> OverflowError:
+    """Return the error of a result that does not fit its type: aggregate, key and window."""
+    window, start, end = (columns[part][row].as_py() for part in COLUMNS[:3])
+    keys = list(columns)[: list(columns).index(COLUMNS[0])]
+    key = ", ".join(f"{column}={columns[column][row].as_py()!r}" for column in keys)
+    null = ", or give it overflow='null'" if feed.aggregate.result == "sum" else ""
+    return OverflowError(
+        f"aggregate {name!r} ({feed.aggregate.name}) does not fit {error.kind} in window {window!r} "
+        f"[{start}, {end})"
+        f"{' of ' + key if key else ''}: convert its column to floats{null}"
+    )
+
+
+@lru_cache(maxsize=64)
+def _names(names: tuple[str, ...]) -> pa.Array:
+    return pa.array(names, pa.string())
+
+
+def _chosen(names: pa.Array, which: Array) -> pa.Array:
+    """Return a name for each number; mostly it is the same for all."""
+    if len(which) and int(which.min()) == int(which.max()):
+        return pa.repeat(names[int(which[0])], len(which))
+    return names.take(pa.array(which))
+
+
+def _column(windows: Array, which: int) -> Array:
+    return np.ascontiguousarray(windows[:, which])
+
+
+def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
+    """Return results in the type that they had before, if they fit it."""
+    if before is None or array.type == before:
+        return array
+    try:
+        return array.cast(before)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return array
+
+
+def _results(
+    feeds: list[Feed], i: int, reports: list[tuple[list[str], Report]], valued: Array
+) -> pa.Array:
+    if not reports:
+        return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)
+    parts = zip(*(report.results[i] for _, report in reports), strict=True)
+    array = feeds[i].results(tuple(together(list(part)) for part in parts))
+    if valued.all():
+        return array
+    places = np.cumsum(valued) - 1
+    return array.take(pa.array(places, mask=~valued))

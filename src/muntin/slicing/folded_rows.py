@@ -1,0 +1,131 @@
+"""Rows that were folded into slices before they reach an operator.
+
+On many machines rows are folded where they are, and only slices travel to the operator that holds their
+keys. This is right wherever the order of rows does not matter and all edges are known without them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.slicing.limits import END_OF_TIME, FAR, Array
+
+FIELDS = 5
+KEY_OF, START_OF, ROWS, FIRST, LAST = range(FIELDS)
+COUNTED = ("dropped", "bad_times", "bad_rows")
+"""How many rows were left out, and why."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Slices of some keys, each with the partials of its rows.
+
+    `found` has a line for each: the number of its key among `keys`, its start, how many rows it has,
+    their first and last time. `dropped` rows were in no window, `bad_times` had no time, and `bad_rows`
+    a value that could not be read.
+    """
+
+    keys: list[pa.Array]
+    found: Array
+    parts: list[tuple[Array, ...]]
+    dropped: int = 0
+    bad_times: int = 0
+    bad_rows: int = 0
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def key_count(self) -> int:
+        """How many keys there are; without key columns, one."""
+        return len(self.keys[0]) if self.keys else 1
+
+    @classmethod
+    def together(cls, pieces: list["Cells"], numbers: list[Array]) -> "Cells":
+        """Return several as one, their keys by the numbers that they are given; without key columns."""
+        found = np.concatenate([piece.found for piece in pieces])
+        owners = [
+            given[piece.found[:, KEY_OF]] for piece, given in zip(pieces, numbers, strict=True)
+        ]
+        found[:, KEY_OF] = np.concatenate(owners)
+        columns = zip(*(piece.parts for piece in pieces), strict=True)
+        parts = [tuple(map(np.concatenate, zip(*column, strict=True))) for column in columns]
+        counted = {name: sum(getattr(piece, name) for piece in pieces) for name in COUNTED}
+        return cls([], found, parts, **counted)
+
+    def parted(self, home: Array) -> Iterator[tuple[int, "Cells"]]:
+        """Yield the slices that go to each home; home[k] is that of key k.
+
+        What was dropped is told once, with the first.
+        """
+        mine = self.found[:, KEY_OF]
+        home_of = home[mine]
+        told = {name: getattr(self, name) for name in COUNTED}
+        for place in np.unique(home_of).tolist() or [0]:
+            which = np.nonzero(home_of == place)[0]
+            there = np.zeros(len(home), np.bool_)
+            there[mine[which]] = True
+            found = self.found[which]
+            found[:, KEY_OF] = (np.cumsum(there) - 1)[mine[which]]
+            keys = [key.filter(pa.array(there)) for key in self.keys]
+            parts = [tuple(array[which] for array in column) for column in self.parts]
+            yield place, Cells(keys, found, parts, **told)
+            told = {}
+
+    def plain(self, partials: list[Any]) -> dict[str, Any]:
+        """Return the cells as plain data; `partials` know how to write their own."""
+        found = self.found.copy()
+        found[:, [FIRST, LAST]] -= found[:, [START_OF]]  # small numbers take few bytes
+        return {
+            "keys": written(self.keys, [str(i) for i in range(len(self.keys))]),
+            "found": found,
+            "parts": [c.written(p) for c, p in zip(partials, self.parts, strict=True)],
+            **{name: getattr(self, name) for name in COUNTED},
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "Cells":
+        """Return the cells that plain() told of."""
+        found = np.array(plain["found"])
+        if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:
+            raise ValueError(f"slices are lines of {FIELDS} whole numbers, not {found.shape}")
+        if not (np.abs(found[:, START_OF:].astype(np.float64)) <= END_OF_TIME).all():
+            raise ValueError("slices lie too far away")
+        found[:, [FIRST, LAST]] += found[:, [START_OF]]
+        parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
+        counted = {name: plain[name] for name in COUNTED}
+        if any(type(number) is not int or number < 0 for number in counted.values()):
+            raise ValueError(f"numbers of rows are whole numbers, got {counted}")
+        cells = cls(read(plain["keys"]).columns, found, parts, **counted)
+        cells._check()
+        return cells
+
+    def _check(self) -> None:
+        """Refuse slices that no row could have made."""
+        keys, rows, first, last = self.found[:, [KEY_OF, ROWS, FIRST, LAST]].T
+        if not ((keys >= 0) & (keys < self.key_count) & (rows > 0)).all():
+            raise ValueError(f"a slice has rows and one of {self.key_count} keys")
+        if not ((self.found[:, START_OF] <= first) & (first <= last) & (last <= FAR)).all():
+            raise ValueError("a slice has a first time and a last one that is not before it")
+
+
+def written(columns: list[pa.Array], names: Sequence[str]) -> bytes:
+    """Return columns of one length as an Arrow stream."""
+    batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read(stream: bytes) -> pa.RecordBatch:
+    """Return the columns of an Arrow stream, or raise ValueError."""
+    try:
+        batch = pa.ipc.open_stream(stream).read_next_batch()
+        batch.validate(full=True)  # compiled loops trust the offsets of texts
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise ValueError(f"the columns cannot be read: {error!r}") from error
+    return batch

@@ -1,0 +1,450 @@
+"""Context-free windows: tumbling, sliding and other windows whose edges are the same for all keys.
+
+The measure may be time, an advancing column, or in ordered streams the number of rows. The edges of all
+windows together cut it into slices; a slice exists where a key has rows.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.journal import Journal
+from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.arena import span
+from muntin.slicing.changes import Changes
+from muntin.slicing.edges import Edges, EveryRow
+from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, Cells
+from muntin.slicing.hash_secret import SECRET
+from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
+from muntin.slicing.lane import (
+    END,
+    GROUP_FIELDS,
+    START,
+    WINDOW,
+    Lane,
+    Prepared,
+    Report,
+    earliest,
+    in_turn,
+    lines,
+    longer,
+    one_group,
+    together,
+)
+from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
+from muntin.slicing.rows import Rows
+from muntin.windows import ContextFreeWindow, Periodic
+
+LOCATOR = 4097
+PLAIN, TIMED, REFOLDED = 3, 5, 6
+"""How much is known of a slice: its rows, their first and last times, whether to fold it anew."""
+
+
+class GridLane(Lane):
+    """Slices between the edges of context-free windows over time.
+
+    `lateness` is how long after its end a window still changes. With `per_key` each key has a watermark
+    of its own. With `changes` only windows that differ from the one before are reported; it `remembers`
+    them if late rows may change them again.
+    """
+
+    PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_dirty")
+    DERIVED: ClassVar[tuple[str, ...]] = (*Lane.DERIVED, "_first", "_last")
+
+    def __init__(
+        self,
+        windows: dict[str, ContextFreeWindow],
+        partials: list[Partials],
+        *,
+        lateness: int,
+        per_key: bool = False,
+        width: int = PLAIN,
+        changes: bool = False,
+        remembers: bool = False,
+        every_row: bool = False,
+    ) -> None:
+        super().__init__([], partials, width, width == REFOLDED)
+        self.lateness = lateness
+        self._in_order = per_key and not every_row and not changes and width == PLAIN
+        self._came: list[Array] = []
+        self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
+        self._define(windows)
+        self._changed = Changes(len(self._periods), partials, remembers) if changes else None
+        self._stride = int(per_key)
+        self._after = np.full(int(not per_key), ALWAYS)
+        self._shared = set() if per_key else {"_after"}
+        self._dirty = np.zeros(0, np.int64)
+        self._first, self._last = np.zeros((2, 0), np.int64)
+        self._oldest = NEVER
+        self._lost = ALWAYS
+        self._added: dict[str, tuple[int, int]] = {}
+
+    def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
+        periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
+        listed = {n: w for n, w in windows.items() if n not in periodic}
+        self.windows = {**periodic, **listed}
+        self.names = list(self.windows)
+        self._periods = np.array(
+            [[w.size, w.every, w.origin % w.every] for w in periodic.values()], np.int64
+        ).reshape(-1, 3)
+        self._listed = list(enumerate(listed.values(), len(periodic)))
+        covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
+        self._surely = max(covering) if covering else None
+        starts = {(w.every, w.origin % w.every) for w in periodic.values()}
+        ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
+        self._joins = self._in_order and not listed and not ends <= starts
+
+    @property
+    def shares(self) -> bool:
+        """Whether windows can be added to those that share the slices, or taken from them."""
+        return self._changed is None
+
+    def redefine(self, windows: dict[str, ContextFreeWindow], latest: int) -> None:
+        """Serve other windows; `latest` is the last time of a row. Slices stay as they were cut.
+
+        An added window reports nothing that was complete or of which a part is gone.
+        """
+        since = (int(self._after.max(initial=ALWAYS)), self._lost)
+        added = dict.fromkeys(windows.keys() - self.windows.keys(), since)
+        self._added = {n: at for n, at in {**self._added, **added}.items() if n in windows}
+        if self._changed is not None:
+            repeating = self.names[: len(self._periods)]
+            self._changed.select([i for i, name in enumerate(repeating) if name in windows])
+        if self.shares:
+            self._edges = self._edges.turn([*windows.values()], latest)
+        self._define(windows)
+        self.due[self.slices.length > 0] = ALWAYS
+
+    def begin(self, latest: int) -> None:
+        """Report only windows that start behind `latest`, because rows up to it were not seen."""
+        self._lost = max(self._lost, latest + 1)
+        windows, self.windows = self.windows, {}
+        self.redefine(windows, latest)
+
+    def alive(self) -> Array:
+        changing = False if self._changed is None else self._changed.alive(self.keys)
+        return super().alive() | changing
+
+    def keep_keys(self, alive: Array) -> None:
+        super().keep_keys(alive)
+        if self._changed is not None:
+            self._changed.keep_keys(alive)
+
+    def parts(self) -> list[Any]:
+        return [*super().parts(), *([] if self._changed is None else [self._changed])]
+
+    def _whole(self, windows: Array) -> Array:
+        """Leave out windows that were added and are not whole."""
+        whole = np.ones(len(windows), np.bool_)
+        for name, (since, lost) in self._added.items():
+            mine = np.nonzero(windows[:, WINDOW] == self.names.index(name))[0]
+            starts, ends = windows[mine, START], windows[mine, END]
+            cut = self._edges.had(starts) & self._edges.had(ends)
+            whole[mine] = cut & (starts >= lost) & (ends > since)
+        return windows[whole]
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        self._dirty = longer(self._dirty, self.slices.keys, NEVER)
+        self._first = longer(self._first, self.slices.keys, NEVER)
+        self._last = longer(self._last, self.slices.keys, ALWAYS)
+        if self._stride:
+            self._after = longer(self._after, self.slices.keys, watermark)
+
+    # Rows come in
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (None if all do), and those grouped and folded.
+
+        It is noted how late rows are lost, and where slices begin; no slice is changed.
+        """
+        journal.fields(self._edges)
+        counts = self._counting(rows, rows.times)
+        if counts is not None:
+            self._lost = max(self._lost, int(rows.times[~counts].max()) + 1)
+        rows = rows if counts is None else rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        rows = rows if self.kept is None else rows.in_order()
+        return counts, self._grouped(rows, rows.times)
+
+    def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> Cells:
+        """Fold rows into slices, for another lane of the same windows to take in."""
+        counts, prepared = self.admit(rows, journal)
+        if prepared is None:
+            empty = np.zeros((0, 5), np.int64)
+            nothing = [column.kernels.buffer(0) for column in self.partials]
+            return Cells(keys, empty, nothing, dropped=len(rows))
+        dropped = 0 if counts is None else len(rows) - int(np.count_nonzero(counts))
+        return Cells(keys, prepared.found[:, [0, 1, 2, 4, 5]], prepared.parts, dropped)
+
+    def admit_cells(self, keys: Array, cells: Cells) -> tuple[Array | None, Prepared | None]:
+        """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
+        first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
+        rows = Rows(keys, first, [])
+        counts = self._counting(rows, first)
+        found = np.empty((len(cells), GROUP_FIELDS), np.int64)
+        found[:, 0], found[:, 1], found[:, 2] = keys, cells.found[:, START_OF], cells.found[:, ROWS]
+        found[:, 3] = np.where(last < self._after[0], found[:, 2], 0)
+        found[:, 4], found[:, 5], found[:, 6] = first, last, 0
+        parts = cells.parts
+        if counts is not None:
+            self._lost = max(self._lost, int(last[~counts].max()) + 1)
+            found, parts = found[counts], [tuple(a[counts] for a in column) for column in parts]
+        return counts, Prepared(rows, found, parts, []) if len(found) else None
+
+    def _counting(self, rows: Rows, measure: Array) -> Array | None:
+        """Return which rows are in a window that is not past."""
+        after = self._after[rows.keys] if self._stride else self._after
+        doubtful = np.arange(len(rows))
+        if self._surely is not None:
+            latest = less(after, self._surely + self.lateness)
+            doubtful = np.nonzero(measure < latest)[0]
+        if len(doubtful) == 0:
+            return None
+        values = measure[doubtful]
+        past = less(after[doubtful] if self._stride else after, self.lateness)
+        counts = np.ones(len(rows), np.bool_)
+        counts[doubtful] = self._last_ends(values) > np.maximum(past, values)
+        return None if counts.all() else counts
+
+    def _last_ends(self, measure: Array) -> Array:
+        """Return the end of the last window that holds each value."""
+        last = np.full(len(measure), ALWAYS)
+        for size, every, origin in self._periods:
+            end = (measure - origin) // every * every + origin + size
+            np.maximum(last, np.where(end > measure, end, ALWAYS), out=last)
+        for _, window in self._listed:
+            ends = [end_of_last(window, t) for t in measure.tolist()]
+            np.maximum(last, np.array(ends, np.int64), out=last)
+        return last
+
+    def _grouped(self, rows: Rows, measure: Array) -> Prepared:
+        """Group and fold rows that all count."""
+        if self.keys == 1 and never_falls(measure):
+            starts, first = self._edges.cuts(measure)
+            found = one_group(rows, starts, first, measure is rows.times)
+            late = np.searchsorted(measure, self._after[0])
+            found[:, 3] = np.clip(late - first, 0, found[:, 2])
+            return self.fold(rows, None, found)
+        starts = self._edges.starts(measure)
+        group = np.empty(len(rows), np.int64)
+        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
+        table = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
+        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride, SECRET)
+        count = compiled_loops().group_rows(*arguments, table, group, found)
+        return self.fold(rows, group, found[:count])
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        """Put the groups into their slices."""
+        found = prepared.found
+        touched, since = earliest(found[:, 0], found[:, 1], self.slices.keys)
+        journal.items(touched, self.due, self._dirty, self._first, self._last)
+        journal.length(self._came, self._stale)
+        self.slices.note(journal, touched, since)
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
+        log = np.empty((2 * len(found), 3), np.int64)
+        state = self._state()
+        order = in_turn(found)
+        steps = compiled_loops().place_groups(found, order, *state, self._periods, log)
+        if self._listed:
+            self.due[keys] = ALWAYS
+        if self._joins:
+            self._came.append(keys)
+        self.follow(prepared, keys, log, steps)
+        if self.kept is not None:
+            self.kept.insert(prepared.rows, prepared.kept, journal)
+        self._oldest = min(self._oldest, int(found[:, 4].min()))
+
+    def plain(self) -> dict[str, Any]:
+        changed = None if self._changed is None else self._changed.plain()
+        more = {
+            "edges": self._edges.plain(),
+            "lost": self._lost,
+            "oldest": self._oldest,
+            "added": list(self._added.items()),
+        }
+        return {**super().plain(), **more, "changed": changed}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        super().load(plain)
+        self._edges.load(plain["edges"])
+        self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
+        self._added = {name: (int(since), int(lost)) for name, (since, lost) in plain["added"]}
+        if not self._added.keys() <= {*self.names}:
+            raise ValueError(f"{[*self._added]} were added, and there are {self.names}")
+        if self._changed is not None:
+            self._changed.load(plain["changed"], self.keys)
+        self._bound(np.nonzero(self.slices.length)[0])
+
+    def _bound(self, keys: Array) -> None:
+        """Note where the first and the last slice of some keys begin."""
+        head = self.slices.head[keys]
+        self._first[keys] = self.slices.meta[head, 0]
+        self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, 0]
+
+    def _state(self) -> tuple[Array, ...]:
+        slices = self.slices
+        bounds = (self._first, self._last)
+        return slices.meta, slices.head, slices.length, self.due, self._dirty, *bounds
+
+    # The watermark advances
+
+    def expected(self, watermark: Array) -> Expected:
+        """Refuse windows of which a row is in more than can be reported."""
+        if self._changed is None and len(self.slices):
+            for d, (size, every, _) in enumerate(self._periods.tolist()):
+                if size // every > COUNTLESS // 2**10:
+                    self._refuse_countless(d, size, every, watermark)
+        return NOT_MANY
+
+    def _refuse_countless(self, d: int, size: int, every: int, watermark: Array) -> None:
+        keys = np.nonzero(self.slices.length)[0]
+        places = keys if self._stride else np.zeros(len(keys), np.int64)
+        upto = np.minimum(self._reached(watermark)[places], self._last[keys] + size)
+        after = np.maximum(self._after[places], self._first[keys])
+        stretch = np.maximum(upto.astype(np.float64) - after, 0)
+        refuse_countless(self.names[d], float(np.sum(stretch)) / every)
+
+    def _reached(self, watermark: Array) -> Array:
+        """Return how far windows are complete by a watermark, at most."""
+        return watermark
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
+        self.refresh(journal)
+        upto = np.maximum(watermark, self._after)
+        past, final = less(self._after, self.lateness), less(upto, self.lateness)
+        windows = self._due(upto, past, final, journal)
+        report = self.changes(self.answer(windows), final, journal)
+        self.drop_kept(journal)
+        return report
+
+    def settle(self, journal: Journal) -> None:
+        """Join slices that are parted where windows ended only: in order, no row will come there.
+
+        EDBT 2019, section 5.3: in an in-order stream slices need to start only where windows start.
+        """
+        if not (self._joins and self._came):
+            return
+        keys = np.unique(np.concatenate(self._came))
+        self._came = []
+        self.slices.note(journal, keys, np.full(len(keys), ALWAYS))
+        journal.items(keys, self._first, self._last)
+        space = max(64, 2 * int(self.slices.length[keys].max(initial=0)))
+        log, first = np.empty((space, 3), np.int64), 0
+        state = (self.slices.meta, self.slices.head, self.slices.length)
+        while first < len(keys):
+            arguments = (keys, *state, self._periods, first, log)
+            first, steps = compiled_loops().join_slices(*arguments)
+            for column in self.partials:
+                column.replay(log, steps, column.kernels.buffer(0))
+        self.slices.moved[keys] = True
+        self._bound(keys)
+
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        super().retype(i, kernels)
+        if self._changed is not None:
+            self._changed.retype(i, kernels)
+
+    def changes(self, report: Report, final: Array, journal: Journal) -> Report:
+        """Leave out windows whose values have not changed, if that is asked for."""
+        if self._changed is None:
+            return report
+        journal.fields(self._changed)
+        self._changed.grow_keys(self.slices.keys)
+        repeats = report.windows[:, WINDOW] < len(self._periods)
+        if repeats.all():
+            return self._changed.apply(report, final, journal)
+        changed = self._changed.apply(report.pick(repeats), final, journal)
+        return changed.joined(report.pick(~repeats))
+
+    def _due(self, upto: Array, past: Array, final: Array, journal: Journal) -> Array:
+        """Gather the windows that end by `upto`, or changed and end after `past`.
+
+        `final` is the end up to which windows will not change any more; slices that no later window
+        needs are dropped.
+        """
+        reach = self._periods[:, 0] if self._changed is None else self._periods[:, :2].sum(1)
+        keep = less(final, int(reach.max(initial=0)) - 1)
+        for _, window in self._listed:
+            keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
+        listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
+        bounds = (self._after, upto, past, keep, self._stride)
+        step = self._edges.step if self._changed is None else 0
+        key, gathered, held = 0, [], len(self.slices)
+        self._note_due(upto, journal)
+        locator = np.empty(LOCATOR, np.int64)
+        while key < self.keys:
+            key, count = compiled_loops().report_grid(
+                key,
+                self.keys,
+                *self._state(),
+                *bounds,
+                self._periods,
+                step,
+                listed,
+                self._changed is not None,
+                self._out,
+                locator,
+            )
+            gathered.append(self._out[:count].copy(order="F"))
+            if key < self.keys:
+                self._out = lines(4 * len(self._out))
+        if self._listed:
+            self.due[self.slices.length > 0] = ALWAYS
+        if len(self.slices) < held:
+            self._lost = max(self._lost, int(keep.max()))
+        self._after = upto
+        windows = together(gathered) if gathered else lines(0)
+        windows = self._whole(windows) if self._added else windows
+        journal.fields(self._edges)
+        self._edges.forget(int(keep.min(initial=NEVER)))
+        return windows
+
+    def _note_due(self, upto: Array, journal: Journal) -> None:
+        """Note what `report_grid` will change: of keys that are due, and of their late slices."""
+        if self._listed:
+            journal.items(slice(None), self.due)
+        keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
+        if len(keys) == 0:
+            return
+        slices = self.slices
+        journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
+        late = keys[self._dirty[keys] < NEVER]
+        if len(late):
+            head, first = slices.head[late], np.empty(len(late), np.int64)
+            tail = head + slices.length[late]
+            compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
+            journal.items(span(first, tail - first), slices.meta[:, 2])
+
+    def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
+        if final <= self._oldest:
+            return self._oldest
+        return next((start for start, _ in windows_after(window, final)), NEVER)
+
+    def _listed_windows(self, after: int, upto: Array, past: Array) -> Array:
+        """List the windows that do not repeat and have slices: those due, and those that may change."""
+        lines: list[tuple[int, int, int, int]] = []
+        if self._listed:
+            starts = np.unique(self.slices.meta[self.slices.live(), 0]).tolist()
+            low, latest = int(past.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
+            for d, window in self._listed:
+                held = windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
+                lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
+                lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
+        return np.array(lines, np.int64).reshape(-1, 4)
+
+
+def less(values: Array, amount: int) -> Array:
+    """Subtract, with the earliest time there is as the floor."""
+    return np.where(values < ALWAYS + amount, ALWAYS, values - amount)
+
+
+def never_falls(values: Array) -> bool:
+    """Whether no value is below the one before."""
+    return bool((values[1:] >= values[:-1]).all())

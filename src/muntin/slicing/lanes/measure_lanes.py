@@ -1,0 +1,313 @@
+"""Context-free windows over other measures than time: an advancing column, and the number of rows.
+
+In a stream out of order a late row moves the ranks of all rows behind it. Rows are then kept, and count
+slices are brought up to date once per report: by the inverse where there is one and little moved (EDBT
+2019, Figure 6), else by folding their rows anew.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.journal import Journal
+from muntin.slicing.edges import Edges
+from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, lifted, longer
+from muntin.slicing.lanes.grid_lane import PLAIN, GridLane, less
+from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import KeptRows, Rows
+from muntin.windows import ContextFreeWindow
+
+
+class MeasuredLane(GridLane):
+    """Windows whose watermark is per key, because it is no time.
+
+    A row counts if it is not later than the lateness allows.
+    """
+
+    PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time")
+
+    def __init__(
+        self,
+        windows: dict[str, ContextFreeWindow],
+        partials: list[Partials],
+        *,
+        lateness: int,
+        ordered: bool,
+        width: int = PLAIN,
+        changes: bool = False,
+    ) -> None:
+        super().__init__(
+            windows,
+            partials,
+            lateness=0,
+            per_key=True,
+            width=width,
+            changes=changes,
+            remembers=lateness > 0,
+        )
+        self._allowed = lateness
+        self._ordered = ordered
+        self._time = np.full(int(not ordered), ALWAYS)
+        self._shared = set() if ordered else {"_time"}
+
+    @property
+    def shares(self) -> bool:
+        return False
+
+    def alive(self) -> Array:
+        return np.ones(self.keys, np.bool_)  # what a key has come to is never forgotten
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys)
+        if self._ordered:
+            self._time = longer(self._time, self.slices.keys, watermark)
+
+    def _reached(self, watermark: Array) -> Array:
+        del watermark
+        return self._last  # a measure is not complete behind what it has come to
+
+    def _in_time(self, rows: Rows) -> Array:
+        time = self._time[rows.keys] if self._ordered else self._time
+        counts: Array = rows.times >= less(time, self._allowed)
+        return counts
+
+    def _pass(self, watermark: Array) -> None:
+        self._time = np.maximum(watermark, self._time)
+
+
+class DeltaLane(MeasuredLane):
+    """Windows over a column that advances with time.
+
+    Its watermark is what the column has come to in rows before the watermark.
+    """
+
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_final")
+
+    def __init__(self, column: str, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self.column = column
+        if self.kept is not None:
+            self.kept.measure = column
+        self._final = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        self._final = longer(self._final, self.slices.keys, ALWAYS)
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        journal.fields(self._edges)
+        measure = rows.extra[self.column]
+        counts = self._in_time(rows) & (measure >= self._final[rows.keys])
+        rows = rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        rows = rows if self.kept is None else rows.in_order()
+        return counts, self._grouped(rows, rows.extra[self.column])
+
+    def _rows_within(
+        self, kept: KeptRows, places: Array, lo: Array, hi: Array
+    ) -> tuple[Array, Array, list[Partials | None]]:
+        """Leave out rows of other slices: at one time there may be rows of several."""
+        owner = np.repeat(np.arange(len(places)), hi - lo)
+        at = np.arange(len(owner)) + np.repeat(hi - np.cumsum(hi - lo), hi - lo)
+        starts = self._edges.starts(np.ascontiguousarray(kept.runs.meta[at, 1])) if len(at) else at
+        mine = starts == self.slices.meta[places[owner], 0]
+        count = np.bincount(owner[mine], minlength=len(places))
+        if (count == 0).any():  # what was saved of rows is not of these slices
+            raise ValueError(f"slices of {self.column!r} have no rows among those that are kept")
+        behind = np.cumsum(count)
+        gathered = [None if rows is None else rows.gathered(at[mine]) for rows in kept.partials]
+        return behind - count, behind, gathered
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        self.refresh(journal)
+        self._pass(watermark)
+        upto = np.maximum(self._come_to(self._time), self._after)
+        self._final = np.maximum(self._come_to(less(self._time, self._allowed)), self._final)
+        windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
+        report = self.changes(self.answer(windows), self._final, journal)
+        self.drop_kept(journal)
+        return report
+
+    def _come_to(self, time: Array) -> Array:
+        """Return for each key the start of its last slice that has a row before a time.
+
+        In an ordered stream no row will come before those that are there.
+        """
+        time = np.full(len(time), NEVER) if self._ordered else time
+        come_to = np.full(self.slices.keys, ALWAYS)
+        state = (self.slices.meta, self.slices.head, self.slices.length)
+        compiled_loops().last_before(self.keys, *state, time, int(self._ordered), come_to)
+        return come_to
+
+
+class RankLane(MeasuredLane):
+    """Windows over the number of rows, in a stream whose rows come in order: a row's rank is final."""
+
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_ranks")
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._ranks = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        self._ranks = longer(self._ranks, self.slices.keys, 0)
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        journal.fields(self._edges)
+        counts = self._in_time(rows)
+        rows = rows.take(np.nonzero(counts)[0])
+        ranks, after = np.empty(len(rows), np.int64), self._ranks.copy()
+        compiled_loops().rank_rows(rows.keys, after, ranks)
+        covered = np.nonzero(self._last_ends(ranks) > ranks)[0]
+        if len(covered) == 0:
+            return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], [], after)
+        return counts, replace(self._grouped(rows.take(covered), ranks[covered]), counted=after)
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        assert prepared.counted is not None
+        self._ranks = prepared.counted
+        if len(prepared.found):
+            super().commit(prepared, journal)
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        self._pass(watermark)
+        self.refresh(journal)
+        windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks, journal))
+        return self.changes(self.answer(windows), self._ranks, journal)
+
+
+class CountLane(MeasuredLane):
+    """Windows over the number of rows, in a stream out of order: rows are kept, ranks move."""
+
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_first_rank", "_moved_from")
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self.kept: KeptRows = KeptRows([lifted(column) for column in self.partials])
+        self._first_rank = np.zeros(0, np.int64)
+        self._moved_from = np.zeros(0, np.int64)
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        self._first_rank = longer(self._first_rank, self.slices.keys, 0)
+        self._moved_from = longer(self._moved_from, self.slices.keys, NEVER)
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        del journal
+        counts = self._in_time(rows)
+        rows = rows.take(np.nonzero(counts)[0]).in_order()
+        if len(rows) == 0:
+            return counts, None
+        return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        keys, cut = self.kept.insert(prepared.rows, prepared.kept, journal)
+        journal.items(keys, self._moved_from, self.due)
+        self._moved_from[keys] = np.minimum(self._moved_from[keys], self._first_rank[keys] + cut)
+        self.due[keys] = ALWAYS
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        self._pass(watermark)
+        journal.fields(self._edges)
+        for key in np.nonzero(self._moved_from < NEVER)[0].tolist():
+            self._reslice(key, int(self._moved_from[key]), journal)
+        self._moved_from = np.full_like(self._moved_from, NEVER)
+        self.refresh(journal)
+        upto = np.maximum(self._rows_before(self._time), self._after)
+        final = self._rows_before(less(self._time, self._allowed))
+        before = self._after
+        windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
+        windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
+        report = self.changes(self.answer(windows), final, journal)
+        self._drop_rows(final, journal)
+        return report
+
+    def _rows_before(self, time: Array) -> Array:
+        """Return the rank of each key's first row at or after a time."""
+        keys = np.arange(self.slices.keys)
+        times = (
+            np.broadcast_to(time, len(keys)) if len(time) == 1 else longer(time, len(keys), ALWAYS)
+        )
+        rows = self.kept.runs
+        found = self.kept.places(keys, np.ascontiguousarray(times))
+        return self._first_rank + found - rows.head[: len(keys)]
+
+    def _reslice(self, key: int, changed: int, journal: Journal) -> None:
+        """Bring the slices of a key up to date from the one that holds the first changed rank on."""
+        rows, first_rank = self.kept.runs, int(self._first_rank[key])
+        head, count = int(rows.head[key]), int(rows.length[key])
+        assert isinstance(self._edges, Edges)
+        edges = self._edges.between(changed, first_rank + count - 1)
+        starts = np.maximum(edges[:-1], first_rank)
+        ends = np.append(starts[1:], first_rank + count)
+        meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
+        known = int(np.searchsorted(meta[:, 0], starts[0]))
+        aligned = known < len(meta) and meta[known, 0] == starts[0]
+        journal.items([key], self._first, self._last, self._dirty)
+        journal.items(slice(head, head + count), rows.meta[:, 2])
+        self.slices.note(journal, np.array([key]), starts[:1])
+        held, old_rows = len(meta) - known, meta[known if aligned else len(meta) :, 1].copy()
+        self.slices.reserve(np.full(max(len(starts) - held, 0), key))
+        self.slices.length[key] = known + len(starts)
+        places = int(self.slices.head[key]) + known + np.arange(len(starts))
+        self.slices.meta[places, 0] = starts
+        self.slices.meta[places, 1] = ends - starts
+        self.slices.meta[places, 2] = 1
+        self._bound(np.array([key]))
+        self._dirty[key] = min(int(self._dirty[key]), int(starts[0]))
+        offset = head - first_rank
+        by = self._shifts(rows.meta[head : head + count, 2], starts, ends, first_rank, old_rows)
+        rows.meta[head : head + count, 2] = 0
+        self._fold(key, places, starts + offset, ends + offset, by)
+
+    def _shifts(
+        self, new: Array, starts: Array, ends: Array, first_rank: int, old_rows: Array
+    ) -> Array:
+        """Return how far the rows of each slice moved, 0 where it is not a matter of moving them.
+
+        A slice was only moved if no new row is in it, nor among the rows that it lost.
+        """
+        before = np.append(0, np.cumsum(new))
+        moved = before[starts - first_rank]
+        behind = np.minimum(ends - first_rank + moved, len(new))
+        full = np.zeros(len(starts), np.bool_)
+        full[: len(old_rows)] = old_rows[: len(starts)] == (ends - starts)[: len(old_rows)]
+        untouched = before[behind] == moved
+        fits = (2 * moved < ends - starts) & (ends - first_rank + moved <= len(new))
+        return np.where(full & untouched & fits, moved, 0)
+
+    def _fold(self, key: int, places: Array, lo: Array, hi: Array, by: Array) -> None:
+        slide = np.nonzero(by)[0]
+        head = self.slices.head[[key]]
+        tail = head + self.slices.length[[key]]
+        for column, rows in zip(self.partials, self.kept.partials, strict=True):
+            assert rows is not None
+            anew = np.ones(len(places), np.bool_)
+            if column.kernels.exact_inverse and column.aggregate.commutative:
+                undone = column.shift(rows, places[slide], lo[slide], hi[slide], by[slide])
+                anew[slide] = undone
+            column.refold(rows, lo[anew], hi[anew], places[anew])
+            if not self.slices.moved[key]:
+                column.settle(places[:1], tail, head, tail)
+
+    def _drop_rows(self, final: Array, journal: Journal) -> None:
+        """Forget rows before the first slice, but none behind which a late row may still come."""
+        live = self.slices.length > 0
+        rows = self.kept.runs
+        first = self.slices.meta[np.where(live, self.slices.head, 0), 0]
+        first = np.where(live, first, self._first_rank + rows.length[: len(live)])
+        drop = np.maximum(np.minimum(first, final) - self._first_rank, 0)
+        keys = np.nonzero(drop)[0]
+        rows.drop_front(keys, drop[keys], journal)
+        journal.items(keys, self._first_rank)
+        self._first_rank[keys] += drop[keys]
+
+
+def _counted(windows: Array) -> Array:
+    """Return the windows that begin with a row; the first row has rank 0."""
+    return windows[windows[:, START] >= 0]

@@ -1,0 +1,164 @@
+"""Session windows: each slice is a session, and a row may extend one or join two.
+
+Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.journal import Journal
+from muntin.slicing.arena import span, whole
+from muntin.slicing.lane import (
+    GROUP_FIELDS,
+    RETRACT,
+    START,
+    Lane,
+    Prepared,
+    Report,
+    earliest,
+    lines,
+    longer,
+)
+from muntin.slicing.limits import ALWAYS, Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.partials import Partials
+from muntin.slicing.rows import Rows
+from muntin.windows import Session
+
+CHANGED, REPORTED = 2, 6
+WIDTH = 7
+
+
+class SessionLane(Lane):
+    """The sessions of one gap; of those that were added later, only what `begins` by a time is whole."""
+
+    PER_KEY: ClassVar[tuple[str, ...]] = ("_after",)
+
+    def __init__(
+        self,
+        name: str,
+        window: Session,
+        partials: list[Partials],
+        *,
+        lateness: int,
+        per_key: bool,
+        keeps_rows: bool,
+    ) -> None:
+        super().__init__([name], partials, WIDTH, keeps_rows)
+        self.windows = {name: window}
+        self.gap = window.gap
+        self.lateness = lateness
+        self._stride = int(per_key)
+        self._after = np.full(int(not per_key), ALWAYS)
+        self._shared = set() if per_key else {"_after"}
+        self._gone: list[Array] = []
+        self.begins = ALWAYS
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        if self._stride:
+            self._after = longer(self._after, self.slices.keys, watermark)
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (whose own session would not be past), and those folded."""
+        del journal
+        after = self._after[rows.keys] if self._stride else self._after
+        counts = rows.times > np.maximum(after, ALWAYS + self.gap + self.lateness) - (
+            self.gap + self.lateness
+        )
+        rows = rows if counts.all() else rows.take(np.nonzero(counts)[0])
+        if len(rows) == 0:
+            return counts, None
+        return counts, self._grouped(rows if self.kept is None else rows.in_order())
+
+    def _grouped(self, rows: Rows) -> Prepared:
+        group = np.empty(len(rows), np.int64)
+        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
+        arguments = (rows.keys, rows.times, self.gap, np.full(self.keys, -1), group, found)
+        count = compiled_loops().group_sessions(*arguments)
+        return self.fold(rows, None if count == 1 else group, found[:count])
+
+    def alive(self) -> Array:
+        alive = super().alive()
+        for gone in self._gone:
+            alive[gone[:, 0]] = True
+        return alive
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        """Put the groups into the sessions they touch."""
+        found, group, space = prepared.found, 0, len(prepared.found)
+        self._note_touched(found, journal)
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
+        while group < len(found):
+            log, gone = np.empty((4 * space, 3), np.int64), np.empty((space, 3), np.int64)
+            arguments = (group, len(found), found, self.gap, *state, log, gone)
+            group, steps, lost = compiled_loops().place_sessions(*arguments)
+            self._gone.append(gone[:lost])
+            self.follow(prepared, keys, log, steps)
+            space *= 2
+        if self.kept is not None:
+            self.kept.insert(prepared.rows, prepared.kept, journal)
+
+    def _note_touched(self, found: Array, journal: Journal) -> None:
+        """Note the sessions that groups may extend or join, and all behind them."""
+        keys, first = earliest(found[:, 0], found[:, 4], self.slices.keys)
+        head = self.slices.head[keys]
+        at = np.empty(len(keys), np.int64)
+        tail = head + self.slices.length[keys]
+        compiled_loops().find_all(self.slices.meta, head, tail, first - self.gap, at)
+        held = tail > head
+        before = np.where(held, np.maximum(at - 1, head), 0)  # it may reach the group
+        since = np.where(held, self.slices.meta[before, 0], first)
+        journal.items(keys, self.due)
+        journal.length(self._gone, self._stale)
+        self.slices.note(journal, keys, since)
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        """Report the sessions that are complete or have changed, and retract those that are no more."""
+        self.refresh(journal)
+        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        self._gone = []
+        retracted = np.zeros((len(gone), 7), np.int64)
+        retracted[:, 0], retracted[:, 2] = gone[:, 0], gone[:, 1]
+        retracted[:, 3] = gone[:, 2] + self.gap
+        retracted[:, 6] = RETRACT
+        windows = np.concatenate([retracted, self._due(watermark, journal)])
+        report = self.answer(windows[windows[:, START] >= self.begins])
+        self.drop_kept(journal)
+        return report
+
+    def plain(self) -> dict[str, Any]:
+        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        return {**super().plain(), "gone": gone, "begins": self.begins}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        super().load(plain)
+        gone = whole(plain["gone"], 3)
+        if len(gone) and not 0 <= gone[:, 0].min() <= gone[:, 0].max() < self.keys:
+            raise ValueError(f"sessions are gone of keys that are not among {self.keys}")
+        self._gone = [gone]
+        self.begins = int(plain["begins"])
+
+    def _due(self, watermark: Array, journal: Journal) -> Array:
+        self._after = np.maximum(watermark, self._after)
+        self._note_due(journal)
+        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
+        bounds = (self.gap, self._after, self.lateness, self._stride)
+        key, gathered = 0, [lines(0)]
+        while key < self.keys:
+            arguments = (key, self.keys, *state, *bounds, 0, self._out)
+            key, count = compiled_loops().report_sessions(*arguments)
+            gathered.append(self._out[:count].copy(order="F"))
+            if key < self.keys:
+                self._out = lines(4 * len(self._out))
+        return np.concatenate(gathered)
+
+    def _note_due(self, journal: Journal) -> None:
+        """Note what `report_sessions` will change of the keys that are due."""
+        slices = self.slices
+        keys = np.nonzero(self.due[: self.keys] <= self._after[: max(self.keys, 1)])[0]
+        places = span(slices.head[keys], slices.length[keys])
+        journal.items(keys, slices.head, slices.length, self.due)
+        journal.items(places, slices.meta[:, CHANGED], slices.meta[:, REPORTED])

@@ -1,0 +1,17 @@
+"""How far times and measures may reach, so that arithmetic on 64 bits never overflows."""
+
+from typing import Any
+
+import numpy as np
+
+from muntin.windows.periodic import FURTHEST
+
+Array = np.ndarray[Any, Any]
+NEVER = 2**63 - 1
+"""Later than any time: the time at which something that will not happen is due."""
+ALWAYS = -(2**63)
+"""Earlier than any time: the time of something that is due at once."""
+FAR = FURTHEST
+"""Times and measures stay within this distance of 0, so that sums of a few sizes do not overflow."""
+END_OF_TIME = 2 * FAR
+"""No window that holds a time ends later, and no watermark is later."""

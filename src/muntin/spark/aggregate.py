@@ -1,0 +1,167 @@
+"""Windows over a DataFrame of Spark: what is asked for is checked before anything runs."""
+
+import pickle
+import uuid
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    IntegralType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from muntin.query.query import Query
+from muntin.query.requirements import Needs
+from muntin.spark.batch import batch_results
+from muntin.spark.packing import Packing
+from muntin.spark.result_types import arrow_schema, result_types
+from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
+from muntin.spark.streaming import METRICS, stream_results
+
+MODES = ("append", "update")
+DELAY = "spark.watermarkDelayMs"
+TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+UNHASHED = (MapType, ArrayType, VariantType)
+
+
+def aggregate(
+    df: DataFrame,
+    query: Query,
+    *,
+    mode: str | None = None,
+    types: Mapping[str, DataType | str] | None = None,
+    metrics: str = METRICS,
+    trust_functions: bool = False,
+) -> DataFrame:
+    """Return the windows of a query over a DataFrame: a stream, or one that is finished.
+
+    The result has the keys, `window`, `start`, `end`, `kind` and a column per aggregate. A finished
+    DataFrame gives what a stream gives after everything has arrived. On a stream, in mode "append" a
+    window is reported once, when nothing can change it any more; in mode "update" when it is complete,
+    and again with kind "update" or "retract" when late rows change it. Without `mode` it is "update" if
+    the query has a lateness. `types` declares what results are where that cannot be found by trying, as
+    for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
+    A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
+    their digests or `version`, and with `trust_functions` they are taken as they are.
+    """
+    if not isinstance(query, Query):
+        raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
+    mode = ("update" if query.allowed else "append") if mode is None else mode
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    names = _columns(df, query)
+    _check_pickles(query)
+    empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
+    declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
+    schema = _result_schema(df, query, result_types(query, empty, declared))
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions)
+    if not df.isStreaming:
+        partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
+        return batch_results(_selected(df, query, names), packing, schema, partitions)
+    rows = _selected(_watermarked(df, query), query, names)
+    return stream_results(rows, packing, schema, mode, metrics)
+
+
+def _columns(df: DataFrame, query: Query) -> list[str]:
+    """Return the columns that a query needs, or say which is missing or of a type that cannot serve."""
+    needs = Needs.of(query)
+    asked = {query.time: "time", **dict.fromkeys(query.keys, "keys")}
+    asked |= {name: "aggregates" for name in query.columns if name not in asked}
+    for name, part in asked.items():
+        if df.columns.count(name) != 1:
+            there = ", ".join(map(repr, df.columns))
+            raise ValueError(
+                f"no column {name!r}, which the query's {part} ask for: the DataFrame has {there}"
+                if name not in df.columns
+                else f"the DataFrame has two columns {name!r}: rename one"
+            )
+    kind = df.schema[query.time].dataType
+    if df.isStreaming and not isinstance(kind, TimestampType):
+        raise TypeError(
+            f"the time column {query.time!r} is {kind.simpleString()}: Spark's watermark needs a "
+            f"timestamp; cast it, or make one with timestamp_micros({query.time})"
+        )
+    if not isinstance(kind, TIMES):
+        raise TypeError(
+            f"the time column {query.time!r} is {kind.simpleString()}: times are timestamps, dates or "
+            "whole numbers"
+        )
+    for name in query.keys:
+        kind = df.schema[name].dataType
+        if isinstance(kind, UNHASHED):
+            raise TypeError(f"column {name!r} is {kind.simpleString()}, which cannot be a key")
+    return [*(df.columns if needs.whole_rows else asked)]
+
+
+def _check_pickles(query: Query) -> None:
+    """Refuse what cannot be sent to Spark's workers, by its name."""
+    named = {f"aggregate {n!r}": a for n, a in query.aggregates.items()}
+    for name, part in {**named, **{f"window {n!r}": w for n, w in query.windows.items()}}.items():
+        try:
+            pickle.loads(cloudpickle.dumps(part))  # type: ignore[no-untyped-call]
+        except Exception as error:  # whatever the user's objects raise
+            raise TypeError(
+                f"{name} cannot be sent to Spark's workers: {error}; let its functions refer to "
+                "plain values only, and make connections, locks and files inside of them"
+            ) from error
+
+
+def _watermarked(df: DataFrame, query: Query) -> DataFrame:
+    """Return the stream with the query's watermark, or with the one that it has."""
+    provider = df.sparkSession.conf.get(PROVIDER)
+    if provider != ROCKSDB:
+        raise ValueError(
+            f"state needs Spark's RocksDB store, and {PROVIDER} is {provider}: start with "
+            f"muntin.spark.session(), or set it to {ROCKSDB}"
+        )
+    delays = {f.name: f.metadata[DELAY] for f in df.schema.fields if DELAY in f.metadata}
+    held = delays.get(query.time)
+    if held is None and query.delay == 0:
+        raise ValueError(
+            f"the stream has no watermark on {query.time!r}: say in the query how late rows may be "
+            "(watermark='10 seconds'), or call withWatermark before"
+        )
+    if held is None:
+        return df.withWatermark(query.time, f"{query.delay} microseconds")
+    if query.delay and query.delay != 1000 * held:
+        raise ValueError(
+            f"the stream has a watermark of {held} ms on {query.time!r} and the query one of "
+            f"{query.delay / 1000:g} ms: leave one of them out"
+        )
+    return df
+
+
+def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
+    """Return the columns that are needed, times as microseconds."""
+    moment = F.col(f"`{query.time}`")
+    if isinstance(df.schema[query.time].dataType, TimestampType):
+        moment = F.unix_micros(moment)
+    columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
+    return df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+
+
+def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:
+    if name not in query.aggregates:
+        there = ", ".join(map(repr, query.aggregates))
+        raise ValueError(f"types declares {name!r}, which is no aggregate: there are {there}")
+    parsed = DataType.fromDDL(kind) if isinstance(kind, str) else kind
+    return arrow_schema(StructType([StructField(name, parsed)])).field(0).type
+
+
+def _result_schema(df: DataFrame, query: Query, results: pa.Schema) -> StructType:
+    """Return the results' schema: keys as the DataFrame has them."""
+    found = from_arrow_schema(results, prefer_timestamp_ntz=True)
+    keys = {name: df.schema[name].dataType for name in query.keys}
+    return StructType([StructField(f.name, keys.get(f.name, f.dataType)) for f in found.fields])
