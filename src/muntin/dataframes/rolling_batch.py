@@ -17,7 +17,7 @@ from muntin.dataframes.columns import Array
 from muntin.dataframes.rolling_request import Request, read_request
 from muntin.dataframes.rolling_results import Answer, Labels, write, write_ticks
 from muntin.kernels import rolling_columns as kernels
-from muntin.kernels.codegen.build import STEPS
+from muntin.kernels.codegen.loop_source import STEPS
 from muntin.kernels.order_statistics import roll_ranks
 from muntin.kernels.spans import Spans, tick_spans
 

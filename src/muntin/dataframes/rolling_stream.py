@@ -24,8 +24,9 @@ from muntin.dataframes.columns import Array, Column, kind_of, read
 from muntin.dataframes.rolling_request import scaled, whole_times
 from muntin.dataframes.rolling_results import Answer, Labels, write
 from muntin.journal import Calls, Journal
-from muntin.kernels.codegen.build import POINTERS, STEPS, Compiled, NotCompilableError, compiled
+from muntin.kernels.codegen.build import POINTERS, Compiled, NotCompilableError, compiled
 from muntin.kernels.codegen.layout import Layout
+from muntin.kernels.codegen.loop_source import STEPS
 from muntin.windows import is_duration, microseconds
 
 U = np.uint64

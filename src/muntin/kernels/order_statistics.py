@@ -3,16 +3,14 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.kernels.codegen.build import HEAD, loops
-from muntin.kernels.codegen.cache import load_module
-from muntin.kernels.loops import roll_ranks as rank_drivers
+from muntin.kernels.codegen.loop_source import load_loops
+from muntin.kernels.loops import roll_ranks as rank_loops
 from muntin.kernels.rolling_columns import EXACT_IN_FLOAT, roll_objects
 from muntin.kernels.spans import Array, Spans
 
@@ -22,9 +20,8 @@ WINDOWS_PER_BLOCK = 4
 SIGN = U(1 << 63)
 
 
-@cache
 def _module() -> ModuleType:
-    return load_module(HEAD + loops(rank_drivers))
+    return load_loops(rank_loops)
 
 
 def roll_ranks(

@@ -2,51 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.kernels.codegen.build import NotCompilableError, compiled, loops
-from muntin.kernels.codegen.cache import memory_module
+from muntin.kernels.codegen.build import NotCompilableError, compiled
+from muntin.kernels.codegen.interpret import bind
 from muntin.kernels.codegen.layout import Layout
-from muntin.kernels.loops import slice_partials as slice_drivers
+from muntin.kernels.loops import slice_partials
 
 Array = np.ndarray[Any, Any]
-
-INTERPRETED = """
-U = int
-
-def inline(function):
-    return function
-
-kernel = inline
-
-def lift_at(values, i):
-    return lift(values[0][i])
-
-def load(q, i):
-    return q[0][i]
-
-def store(q, i, x):
-    q[0][i] = x
-
-def emit(outs, i, x, rows):
-    outs[0][i] = lower(x)
-
-def declined(x):
-    return x is NotImplemented
-
-def leading_zeros(x):
-    return 64 - x.bit_length()
-"""
 
 
 @dataclass(frozen=True)
 class SliceKernels:
-    """The loops of `slice_drivers.py` for one aggregate on one kind of columns.
+    """The loops of `loops/slice_partials.py` for one aggregate on one kind of columns.
 
     `columns` are the number types that the rows' columns must have; None if rows are objects.
     `exact_inverse` says whether rows can be taken out of a partial without a trace. If it `overflows`,
@@ -126,9 +98,10 @@ def compiled_slices(
 def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
     """Return the same loops for partials that are objects; `reason` says why they are."""
     objects = (np.dtype(object),)
-    module = memory_module(
-        f"muntin_objects_{aggregate.name}",
-        INTERPRETED + _text(),
+    module = bind(
+        slice_partials,
+        U=int,
+        leading_zeros=lambda word: 64 - word.bit_length(),
         lift=aggregate.input_lift(),
         combine=aggregate.combine,
         lower=aggregate.lower,
@@ -147,11 +120,6 @@ def slice_kernels(
         return compiled_slices(aggregate, columns, form)
     except NotCompilableError as why:
         return interpreted_slices(aggregate, str(why))
-
-
-@cache
-def _text() -> str:
-    return loops(slice_drivers)
 
 
 def _inverse(aggregate: Aggregate) -> Callable[[Any, Any], Any]:

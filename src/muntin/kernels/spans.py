@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from muntin.kernels.codegen.build import HEAD, loops
-from muntin.kernels.codegen.cache import load_module
-from muntin.kernels.loops import find_spans as span_loops
+from muntin.kernels.codegen.loop_source import load_loops
+from muntin.kernels.loops import find_spans
 
 Array = np.ndarray[Any, Any]
 Bound = int | float | None
@@ -192,4 +191,4 @@ def _clipped(by: int | float, rows: int) -> int | float:
 
 @cache
 def _loops() -> ModuleType:
-    return load_module(HEAD + loops(span_loops).replace("@inline", "@kernel"))
+    return load_loops(find_spans)

@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from muntin.journal import Journal
-from muntin.kernels.codegen.build import HEAD, loops
-from muntin.kernels.codegen.cache import load_module
+from muntin.kernels.codegen.loop_source import load_loops
 from muntin.kernels.spans import Array
 from muntin.slicing.folded_rows import read, written
 from muntin.slicing.hash_secret import SECRET
-from muntin.slicing.loops import key_hashing as key_loops
+from muntin.slicing.loops import key_hashing
 
 U = np.uint64
 MIXING = ((U(30), U(0xBF58476D1CE4E5B9)), (U(27), U(0x94D049BB133111EB)), (U(31), U(1)))
@@ -392,5 +391,4 @@ def _doubled(array: Array) -> Array:
 
 @cache
 def _loops() -> ModuleType:
-    head = HEAD + "from muntin.kernels.codegen.intrinsics import folded\n"
-    return load_module(head + loops(key_loops).replace("@inline", "@kernel"))
+    return load_loops(key_hashing)

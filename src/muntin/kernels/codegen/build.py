@@ -6,8 +6,6 @@ nothing needs an identity. What cannot be written out is compiled in memory; wha
 NotCompilableError that says why, and the caller runs the interpreted form.
 """
 
-import ast
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,77 +17,15 @@ import numpy as np
 
 from muntin.aggregates.aggregate import Aggregate, Kernel
 from muntin.aggregates.functions import digest
-from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels.codegen.cache import load_module, memory_module
 from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
-from muntin.kernels.codegen.source import Bare, Checked, NoSourceError, Writer, function_tree
-from muntin.kernels.loops import roll_rings as ring_drivers
-from muntin.kernels.loops import roll_rows as row_drivers
-from muntin.kernels.loops import roll_spans as drivers
-from muntin.kernels.loops import slice_partials as slice_drivers
+from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text
+from muntin.kernels.codegen.source import Checked, NoSourceError, Writer
+from muntin.kernels.loops import roll_rows, roll_spans, slice_partials
 
-HEAD = """
-import numpy as np
-from numba import njit
-
-from muntin.kernels.codegen.intrinsics import clock, floor_quotient, leading_zeros, magnitude
-from muntin.kernels.codegen.intrinsics import minus, plus, power, put, put_four, put_nothing
-from muntin.kernels.codegen.intrinsics import read_soon, remainder, times, trailing_zeros, within
-from muntin.kernels.codegen.intrinsics import write_soon
-
-U = np.uint64
-bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python
-inline = njit(error_model="numpy", nogil=True, **bare)
-checked = njit(error_model="python", nogil=True, **bare)  # users' functions
-kernel = njit(error_model="numpy", nogil=True, cache=CACHED)
-uncounted_inline = njit(error_model="numpy", nogil=True, _nrt=False, forceinline=True, **bare)
-uncounted_kernel = njit(error_model="numpy", nogil=True, _nrt=False, cache=CACHED)
-"""
-ENTRIES = (
-    "roll_rows",
-    "roll_spans",
-    "roll_times",
-    "ring_rows",
-    "ring_times",
-    "ring_start",
-    "ring_clock",
-    "roll_ranks",
-    "sort_rows",
-    "fold_spans",
-    "fold_groups",
-    "merge_spans",
-    "shift_spans",
-    "query_folds",
-    "replay",
-    "query_spans",
-    "query_tree",
-    "query_table",
-    "update_trees",
-    "count_keys",
-    "claim_room",
-    "widen_rooms",
-    "move_runs",
-    "insert_rows",
-    "find_all",
-    "ordered_edges",
-    "slice_starts",
-    "cut_rows",
-    "group_rows",
-    "place_groups",
-    "join_slices",
-    "report_grid",
-    "stale_slices",
-    "last_before",
-    "rank_rows",
-    "first_fall",
-    "group_sessions",
-    "place_sessions",
-    "report_sessions",
-)
 SLICES = "slices"
 BLOCK_ROWS = 2000
 """Tails of four stretches of them stay near; more rows make fewer blocks."""
-STEPS = {"TwoStacksLite": two_stacks_lite, "DabaLite": daba_lite}
 POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 """How many pointers an algorithm's state begins with; partials follow."""
 
@@ -211,10 +147,10 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
 
 def _body(steps: str) -> str:
     if steps == SLICES:
-        return loops(slice_drivers)
+        return loops_text(slice_partials)
     if steps:
-        return _steps(steps) + loops(ring_drivers)
-    return loops(row_drivers, "uncounted_") + loops(drivers)
+        return ring_text(steps)
+    return loops_text(roll_rows, prefix="uncounted_") + loops_text(roll_spans)
 
 
 def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
@@ -322,80 +258,6 @@ def _number_type(name: str, value: Any) -> np.dtype[Any]:
     if isinstance(value, float):
         return np.dtype(np.float64)
     raise NotCompilableError(f"{name!r} makes {value!r}, which is not a number")
-
-
-@cache
-def loops(module: ModuleType, prefix: str = "") -> str:
-    """Return the source of the array loops, the entries as cached kernels.
-
-    Loops that make no arrays may be `uncounted_`: Numba then counts no references to those they are
-    given, which it does at every call and which takes longer than a short block of rows.
-    """
-    texts = []
-    for function in vars(module).values():
-        if inspect.isfunction(function):
-            tree = _bare(function)
-            decorator = "kernel" if tree.name in ENTRIES else "inline"
-            texts.append(f"@{prefix}{decorator}\n{ast.unparse(tree)}\n")
-    return "\n".join(texts)
-
-
-@cache
-def _steps(algorithm: str) -> str:
-    """Return the algorithm's step functions, written for a tuple of arrays and unsigned pointers."""
-    module = STEPS[algorithm]
-    trees = [
-        _bare(f)
-        for f in vars(module).values()
-        if inspect.isfunction(f) and f.__module__ == module.__name__
-    ]
-    lowered = [ast.fix_missing_locations(_Slots().visit(tree)) for tree in trees]
-    ordered = sorted(lowered, key=lambda tree: tree.name != "fixup")
-    return "\n".join(f"@inline\n{ast.unparse(tree)}\n" for tree in ordered)
-
-
-def _bare(function: Callable[..., Any]) -> ast.FunctionDef:
-    tree = function_tree(function)
-    Bare({}).visit(tree)
-    return tree
-
-
-class _Slots(ast.NodeTransformer):
-    """slots[i] becomes load(slots, i) or store(slots, i, x), and whole numbers become unsigned.
-
-    combine is no longer an argument but a name of the module: Numba does not cache functions that are
-    handed other compiled functions.
-    """
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.args.args = [argument for argument in node.args.args if argument.arg != "combine"]
-        self.generic_visit(node)
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        node.args = [a for a in node.args if not (isinstance(a, ast.Name) and a.id == "combine")]
-        self.generic_visit(node)
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "slots":
-            return ast.Call(ast.Name("load", ast.Load()), [node.value, node.slice], [])
-        return node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        target = node.targets[0]
-        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == "slots":
-            place = self.visit(target.slice)
-            arguments = [target.value, place, self.visit(node.value)]
-            return ast.Expr(ast.Call(ast.Name("store", ast.Load()), arguments, []))
-        self.generic_visit(node)
-        return node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if type(node.value) is int:
-            return ast.Call(ast.Name("U", ast.Load()), [node], [])
-        return node
 
 
 def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:

@@ -1,10 +1,9 @@
 """Single machine instructions that Numba has no name for.
 
-Where Numba is switched off (NUMBA_DISABLE_JIT) functions of the same names do what they do.
+Where Numba is switched off (NUMBA_DISABLE_JIT) the functions of `loops.instructions` take their place.
 """
-# mypy: ignore-errors
 
-import time
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -13,15 +12,27 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
+from muntin.kernels.loops import instructions
+
 _WORD = ir.IntType(64)
 _HALF = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 EXACT_IN_FLOAT = 2**53
+PLAIN = (
+    "clock",
+    "folded",
+    "leading_zeros",
+    "put_four",
+    "read_soon",
+    "trailing_zeros",
+    "write_soon",
+)
+"""What `loops.instructions` has under the same names."""
 
 
 @intrinsic
-def clock(typing_context):  # noqa: ARG001, D103
-    def generate(context, builder, signature, arguments):  # noqa: ARG001
+def clock(typing_context: Any) -> Any:  # noqa: ARG001, D103
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         kind = ir.FunctionType(_WORD, [])
         counter = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
         return builder.call(counter, [])
@@ -30,24 +41,24 @@ def clock(typing_context):  # noqa: ARG001, D103
 
 
 @intrinsic
-def trailing_zeros(typing_context, word):  # noqa: ARG001, D103
-    def generate(context, builder, signature, arguments):  # noqa: ARG001
+def trailing_zeros(typing_context: Any, word: Any) -> Any:  # noqa: ARG001, D103
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
 
 
 @intrinsic
-def leading_zeros(typing_context, word):  # noqa: ARG001, D103
-    def generate(context, builder, signature, arguments):  # noqa: ARG001
+def leading_zeros(typing_context: Any, word: Any) -> Any:  # noqa: ARG001, D103
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
 
 
 @intrinsic
-def folded(typing_context, a, b):  # noqa: ARG001, D103
-    def generate(context, builder, signature, arguments):  # noqa: ARG001
+def folded(typing_context: Any, a: Any, b: Any) -> Any:  # noqa: ARG001, D103
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         twice = ir.IntType(128)
         product = builder.mul(*(builder.zext(word, twice) for word in arguments))
         upper = builder.trunc(builder.lshr(product, ir.Constant(twice, 64)), _WORD)
@@ -56,12 +67,12 @@ def folded(typing_context, a, b):  # noqa: ARG001, D103
     return types.uint64(types.uint64, types.uint64), generate
 
 
-def _with_overflow(operation):
+def _with_overflow(operation: Any) -> Any:
     """Return an intrinsic that computes with whole numbers and says whether the result wrapped."""
 
     @intrinsic
-    def checked(typing_context, a, b):  # noqa: ARG001
-        def generate(context, builder, signature, arguments):
+    def checked(typing_context: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pair = getattr(builder, f"{operation}_with_overflow")(*arguments)
             parts = [builder.extract_value(pair, 0), builder.extract_value(pair, 1)]
             return context.make_tuple(builder, signature.return_type, parts)
@@ -74,52 +85,52 @@ def _with_overflow(operation):
 _sum_of, _difference_of, _product_of = map(_with_overflow, ("sadd", "ssub", "smul"))
 
 
-def plus(a, b):
+def plus(a: Any, b: Any) -> Any:
     """Add; compiled, a whole number of more than 64 bits is an OverflowError."""
     return a + b
 
 
-def minus(a, b):
+def minus(a: Any, b: Any) -> Any:
     """Subtract, with the same check."""
     return a - b
 
 
-def times(a, b):
+def times(a: Any, b: Any) -> Any:
     """Multiply, with the same check."""
     return a * b
 
 
-def power(a, b):
+def power(a: Any, b: Any) -> Any:
     """Raise to a power; compiled, not for whole numbers."""
     return a**b
 
 
-def floor_quotient(a, b):
+def floor_quotient(a: Any, b: Any) -> Any:
     """Divide and round down, with the same check."""
     return a // b
 
 
-def remainder(a, b):
+def remainder(a: Any, b: Any) -> Any:
     """Return what a division leaves."""
     return a % b
 
 
-def magnitude(a):
+def magnitude(a: Any) -> Any:
     """Return the absolute value, with the same check."""
     return abs(a)
 
 
-def within(a):
+def within(a: Any) -> Any:
     """Return a number that is to be made whole; compiled, one that 64 bits hold."""
     return a
 
 
-def put(array, i, x):
+def put(array: Any, i: Any, x: Any) -> None:
     """Write into an array; compiled, what the array's type holds exactly, else it is not compiled."""
     array[i] = x
 
 
-def put_nothing(array, i, result):  # noqa: ARG001
+def put_nothing(array: Any, i: Any, result: Any) -> None:  # noqa: ARG001
     """Write that there is no result; compiled, only results that may be None have room for that."""
     array[i] = np.nan
 
@@ -230,18 +241,18 @@ def _put_nothing(array, i, result):  # noqa: ARG001
     return nothing
 
 
-def _are_whole(a, b):
+def _are_whole(a: Any, b: Any) -> Any:
     return isinstance(a, types.Integer) and isinstance(b, types.Integer)
 
 
-def _are_signed(a, b):
+def _are_signed(a: Any, b: Any) -> Any:
     """Whether both are whole numbers; those without a sign are refused."""
     if _are_whole(a, b) and not (a.signed and b.signed):
         raise TypingError("unsigned whole numbers would become floats")
     return _are_whole(a, b)
 
 
-def _checked(a, b, operation, plain):
+def _checked(a: Any, b: Any, operation: Any, plain: Any) -> Any:
     if not _are_signed(a, b):
         return plain
 
@@ -255,8 +266,8 @@ def _checked(a, b, operation, plain):
 
 
 @intrinsic
-def put_four(typing_context, array, i, a, b, c, d):  # noqa: ARG001, D103
-    def generate(context, builder, signature, arguments):
+def put_four(typing_context: Any, array: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> Any:  # noqa: ARG001, D103
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         held, place = signature.args[0].dtype, _place(context, builder, signature, arguments)
         item, size = place.type.pointee, context.get_abi_sizeof(place.type.pointee)
         four = ir.VectorType(item, 4)
@@ -272,19 +283,19 @@ def put_four(typing_context, array, i, a, b, c, d):  # noqa: ARG001, D103
 
 
 @intrinsic
-def read_soon(typing_context, array, i):  # noqa: ARG001, D103
+def read_soon(typing_context: Any, array: Any, i: Any) -> Any:  # noqa: ARG001, D103
     return types.void(array, types.uint64), _fetch(0)
 
 
 @intrinsic
-def write_soon(typing_context, array, i):  # noqa: ARG001, D103
+def write_soon(typing_context: Any, array: Any, i: Any) -> Any:  # noqa: ARG001, D103
     return types.void(array, types.uint64), _fetch(1)
 
 
-def _fetch(writes):
+def _fetch(writes: Any) -> Any:
     """Return what tells the processor that an item will be needed; it may lie outside of the array."""
 
-    def generate(context, builder, signature, arguments):
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.bitcast(_place(context, builder, signature, arguments), _BYTES)
         kind = ir.FunctionType(ir.VoidType(), [_BYTES, _HALF, _HALF, _HALF])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
@@ -294,37 +305,12 @@ def _fetch(writes):
     return generate
 
 
-def _place(context, builder, signature, arguments):
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Return the address of an item in an array without gaps."""
     held = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.gep(held.data, [arguments[1]])
 
 
-if config.DISABLE_JIT:
-
-    def clock():
-        """Return nanoseconds, in the place of cycles."""
-        return time.perf_counter_ns()
-
-    def trailing_zeros(word):
-        """Return the place of the lowest bit that is set."""
-        return np.uint64((int(word) & -int(word)).bit_length() - 1)
-
-    def leading_zeros(word):
-        """Return how many bits are above the highest that is set."""
-        return np.uint64(64 - int(word).bit_length())
-
-    def folded(a, b):
-        """Return the upper and the lower half of a product, xored."""
-        product = int(a) * int(b)
-        return np.uint64((product >> 64) ^ (product & 2**64 - 1))
-
-    def put_four(array, i, a, b, c, d):
-        """Put four values side by side into an array."""
-        array[i : i + np.uint64(4)] = a, b, c, d
-
-    def read_soon(array, i):
-        """Do nothing: there is no one to be told."""
-
-    def write_soon(array, i):
-        """Do nothing: there is no one to be told."""
+if getattr(config, "DISABLE_JIT", False):
+    for _name in PLAIN:
+        globals()[_name] = getattr(instructions, _name)

@@ -4,9 +4,10 @@ Written out into a generated module, as `drivers.py` is. Values never fall withi
 than any number and equal to NaN, as in Spark. Rows whose value is null come first in their group, and
 their frame is the null rows.
 """
-# mypy: ignore-errors
 
 from typing import Any
+
+from muntin.kernels.loops.instructions import entry
 
 
 def before(x: Any, y: Any) -> Any:
@@ -14,6 +15,7 @@ def before(x: Any, y: Any) -> Any:
     return x < y or (y != y and x == x)
 
 
+@entry
 def find_starts(values: Any, firsts: Any, known: Any, lows: Any, is_open: Any, starts: Any) -> None:
     """Set starts[i] to the first row of row i's group from lows[i] on (above it, if it is open).
 
@@ -35,6 +37,7 @@ def find_starts(values: Any, firsts: Any, known: Any, lows: Any, is_open: Any, s
             starts[i] = s
 
 
+@entry
 def find_ends(values: Any, firsts: Any, known: Any, highs: Any, is_open: Any, ends: Any) -> None:
     """Set ends[i] to the first row of row i's group above highs[i] (or equal, if it is open)."""
     for g in range(len(known)):

@@ -4,12 +4,13 @@ The rows of a block are sorted once; the window is then a set of bits, one per r
 that comes or goes sets or clears its bit, and the pointer to the wanted rank moves by a bit or two.
 Written out into a generated module, as `drivers.py` is.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
 
+from muntin.kernels.loops.instructions import U, entry, leading_zeros, trailing_zeros
 
+
+@entry
 def sort_rows(
     keys: Any, rows: Any, spare_keys: Any, spare_rows: Any, counts: Any, ranks: Any
 ) -> Any:
@@ -78,6 +79,7 @@ def between(low: Any, high: Any, weight: Any) -> Any:
     return low * (1.0 - weight) + high * weight  # the difference is too large for a float
 
 
+@entry
 def roll_ranks(
     ordered: Any,
     ranks: Any,

@@ -5,12 +5,15 @@ are the step functions of one algorithm (`aggregators/two_stacks_lite.py`, `aggr
 which find combine in the module and work on slots, a tuple of arrays with one field of a partial each.
 All state goes in and out, so that the next array continues where this one ended.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
 
+from muntin.aggregators.two_stacks_lite import empty_state, evict, insert, query
+from muntin.kernels.loops.instructions import U, clock, entry
+from muntin.kernels.loops.object_partials import combine, emit, lift_at
 
+
+@entry
 def ring_rows(
     values: Any, outs: Any, n: Any, lo: Any, hi: Any, slots: Any, mask: Any, state: Any
 ) -> Any:
@@ -18,12 +21,13 @@ def ring_rows(
     for i in range(lo, hi):
         v = lift_at(values, i)
         if state[1] - state[0] == n:
-            state = evict(slots, mask, state, v)
-        state = insert(slots, mask, state, v, v)
-        emit(outs, i, query(slots, mask, state), state[1] - state[0])
+            state = evict(slots, mask, state, combine, v)
+        state = insert(slots, mask, state, v, combine, v)
+        emit(outs, i, query(slots, mask, state, combine), state[1] - state[0])
     return state
 
 
+@entry
 def ring_times(
     values: Any,
     outs: Any,
@@ -45,20 +49,22 @@ def ring_times(
         v = lift_at(values, i)
         first = times[i] - size + past
         while state[0] != state[1] and stamps[state[0] & mask] < first:
-            state = evict(slots, mask, state, v)
+            state = evict(slots, mask, state, combine, v)
         if state[1] - state[0] > mask:
             return i, state
         stamps[state[1] & mask] = times[i]
-        state = insert(slots, mask, state, v, v)
-        emit(outs, i, query(slots, mask, state), state[1] - state[0])
+        state = insert(slots, mask, state, v, combine, v)
+        emit(outs, i, query(slots, mask, state, combine), state[1] - state[0])
     return hi, state
 
 
+@entry
 def ring_start(values: Any) -> Any:
     """Return the state of an empty window; the partial in it only tells its type."""
     return empty_state(lift_at(values, U(0)))
 
 
+@entry
 def ring_clock(
     values: Any, outs: Any, n: Any, slots: Any, mask: Any, state: Any, ticks: Any
 ) -> Any:
@@ -67,9 +73,9 @@ def ring_clock(
         v = lift_at(values, i)
         before = clock()
         if state[1] - state[0] == n:
-            state = evict(slots, mask, state, v)
-        state = insert(slots, mask, state, v, v)
-        p = query(slots, mask, state)
+            state = evict(slots, mask, state, combine, v)
+        state = insert(slots, mask, state, v, combine, v)
+        p = query(slots, mask, state, combine)
         emit(outs, i, p, state[1] - state[0])
         ticks[i] = clock() - before
     return state

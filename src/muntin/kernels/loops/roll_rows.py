@@ -15,10 +15,20 @@ so four stretches of the rows are worked on at once; stretch i is at block numbe
 starts at row starts[i]. Its share of `blocks` holds, being at block k: in j > k the old blocks from j
 on, in j < k the new block j, and after them the new blocks before k.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
+
+from muntin.kernels.loops.instructions import U, entry, read_soon, write_soon
+from muntin.kernels.loops.object_partials import (
+    combine,
+    emit,
+    emit_four,
+    lift_at,
+    load,
+    store,
+    store_four,
+    watch,
+)
 
 
 def back(values: Any, i: Any, rows: Any, tail: Any, tails: Any, j: Any) -> Any:
@@ -234,6 +244,7 @@ def ramp(values: Any, outs: Any, end: Any) -> None:
         emit(outs, i, acc, i + U(1))
 
 
+@entry
 def roll_rows(
     values: Any,
     outs: Any,

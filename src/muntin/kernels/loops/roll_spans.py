@@ -7,10 +7,11 @@ partials in a tuple of arrays, one per field, and U is uint64 (an index that is 
 
 Every kernel loads what changes into locals, loops, and allocates nothing.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
+
+from muntin.kernels.loops.instructions import U, entry
+from muntin.kernels.loops.object_partials import combine, emit, emit_empty, lift_at, load, store
 
 
 def flip(values: Any, s: Any, e: Any, buffer: Any, mask: Any) -> None:
@@ -24,6 +25,7 @@ def flip(values: Any, s: Any, e: Any, buffer: Any, mask: Any) -> None:
         store(buffer, i & mask, tail)
 
 
+@entry
 def roll_spans(
     values: Any, outs: Any, starts: Any, ends: Any, lo: Any, hi: Any, buffer: Any, mask: Any
 ) -> None:
@@ -53,6 +55,7 @@ def roll_spans(
             emit(outs, k, p if boundary == e else combine(p, acc), e - s)
 
 
+@entry
 def roll_times(
     values: Any,
     outs: Any,

@@ -4,12 +4,33 @@ The loops that generated modules compile, as in `drivers.py`; for objects the sa
 interpreted (`slices.py`). Slices of a key lie side by side at places of one array per field. `base` is
 where places begin in it: behind the inner nodes of a tree for an eager store, else 0.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
 
+from muntin.kernels.loops.instructions import U, entry, leading_zeros
+from muntin.kernels.loops.object_partials import (
+    combine,
+    declined,
+    emit,
+    lift_at,
+    load,
+    store,
+    without,
+)
+from muntin.kernels.loops.slice_log import (
+    ADD,
+    CLOSE,
+    JOIN,
+    LATE,
+    LOG_OTHER,
+    LOG_PLACE,
+    LOG_STEP,
+    NEW,
+    OPEN,
+)
 
+
+@entry
 def fold_spans(values: Any, lo: Any, hi: Any, partials: Any, place: Any, base: Any) -> None:
     """Store at place[j] the aggregate of rows [lo[j], hi[j])."""
     for j in range(len(lo)):
@@ -23,6 +44,7 @@ def fold_spans(values: Any, lo: Any, hi: Any, partials: Any, place: Any, base: A
         store(partials, base + U(place[j]), acc)
 
 
+@entry
 def fold_groups(values: Any, group: Any, first: Any, partials: Any) -> None:
     """Store at each group the aggregate of its rows, in their order; first[g] is group g's first row."""
     for i in range(len(group)):
@@ -34,6 +56,7 @@ def fold_groups(values: Any, group: Any, first: Any, partials: Any) -> None:
             store(partials, g, combine(load(partials, g), v))
 
 
+@entry
 def merge_spans(rows: Any, lo: Any, hi: Any, partials: Any, place: Any, base: Any) -> None:
     """Store at place[j] the aggregate of the kept rows [lo[j], hi[j])."""
     for j in range(len(lo)):
@@ -47,6 +70,7 @@ def merge_spans(rows: Any, lo: Any, hi: Any, partials: Any, place: Any, base: An
         store(partials, base + U(place[j]), acc)
 
 
+@entry
 def shift_spans(
     rows: Any, partials: Any, place: Any, base: Any, a: Any, b: Any, shift: Any, undone: Any
 ) -> None:
@@ -69,33 +93,28 @@ def shift_spans(
             store(partials, at, acc)
 
 
+@entry
 def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
-    """Do to the partials what was done to the slices: (operation, a, b) per step.
+    """Do to the partials what was done to the slices (`slice_log`).
 
-    0 new: a is the part b. 1 add: the part b comes after what is in a. 2 late: it comes somewhere
-    into a, which an aggregate that is not commutative leaves for a fold of the kept rows. 3 join: the
-    slice b, behind a, becomes part of a. 4 open: [a, b) moves up by one place. 5 close: (a, b) moves
-    down by one place, over a.
+    A late part is left out if the aggregate is not commutative: the slice is then folded from kept rows.
     """
     for j in range(steps):
-        step = log[j, 0]
-        a = base + U(log[j, 1])
-        b = U(log[j, 2])
-        if step == 0:
+        step = log[j, LOG_STEP]
+        a = base + U(log[j, LOG_PLACE])
+        b = U(log[j, LOG_OTHER])
+        if step == NEW:
             store(partials, a, load(parts, b))
-        elif step == 1:
+        elif step == ADD or (step == LATE and not in_order_only):
             store(partials, a, combine(load(partials, a), load(parts, b)))
-        elif step == 2:
-            if not in_order_only:
-                store(partials, a, combine(load(partials, a), load(parts, b)))
-        elif step == 3:
+        elif step == JOIN:
             store(partials, a, combine(load(partials, a), load(partials, base + b)))
-        elif step == 4:
+        elif step == OPEN:
             i = base + b
             while i > a:
                 store(partials, i, load(partials, i - U(1)))
                 i -= U(1)
-        else:
+        elif step == CLOSE:
             i = a + U(1)
             while i < base + b:
                 store(partials, i - U(1), load(partials, i))
@@ -113,6 +132,7 @@ def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any
         store(buffer, i & mask, tail)
 
 
+@entry
 def query_spans(
     partials: Any, base: Any, lo: Any, hi: Any, outs: Any, buffer: Any, mask: Any
 ) -> None:
@@ -140,6 +160,7 @@ def query_spans(
         emit(outs, k, p if boundary == e else combine(p, acc), e - s)
 
 
+@entry
 def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
     """Emit the slices [lo[k], hi[k]) of each window by a fold of its own: nothing is shared."""
     for k in range(len(lo)):
@@ -176,6 +197,7 @@ def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> N
             k += U(1)
 
 
+@entry
 def update_trees(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
     """Update the tree above each run of changed leaves."""
     for k in range(len(a)):
@@ -210,6 +232,7 @@ def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) ->
         emit(outs, k, left if some_left else right, rows)
 
 
+@entry
 def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
     """Emit the slices [lo[k], hi[k]) of each window from a tree that is kept."""
     for k in range(len(lo)):
@@ -248,6 +271,7 @@ def build_table(partials: Any, base: Any, lo: Any, n: Any, table: Any, width: An
         l += U(1)
 
 
+@entry
 def query_table(
     partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, table: Any, width: Any
 ) -> None:

@@ -3,11 +3,13 @@
 Compiled by `loops.py`; they know nothing of aggregates. Run k has its items at places [head[k],
 head[k] + length[k]) of the arena, inside the room [base[k], base[k] + room[k]) that is its own.
 """
-# mypy: ignore-errors
 
 from typing import Any
 
+from muntin.kernels.loops.instructions import entry
 
+
+@entry
 def count_keys(items: Any, more: Any, keys: Any) -> Any:
     """Count the items per key in more[key], which was 0, and write the keys down; return how many."""
     count = 0
@@ -28,6 +30,7 @@ def wider(need: Any, room: Any) -> Any:
     return max(4, 2 * need) if 3 * need > 2 * room else room
 
 
+@entry
 def claim_room(
     keys: Any,
     more: Any,
@@ -75,6 +78,7 @@ def claim_room(
     return top, count
 
 
+@entry
 def widen_rooms(keys: Any, more: Any, head: Any, base: Any, length: Any, room: Any) -> None:
     """Let each run that has no room for more[key] items have a wider one, wherever it will lie."""
     for j in range(len(keys)):
@@ -84,6 +88,7 @@ def widen_rooms(keys: Any, more: Any, head: Any, base: Any, length: Any, room: A
             room[k] = wider(need, room[k])
 
 
+@entry
 def move_runs(source: Any, target: Any, moves: Any) -> None:
     """Move blocks (from, to, items) of an arena, one after the other, to another or within it.
 
@@ -98,6 +103,7 @@ def move_runs(source: Any, target: Any, moves: Any) -> None:
                 target[b + i, c] = source[a + i, c]
 
 
+@entry
 def insert_rows(
     meta: Any, head: Any, length: Any, keys: Any, new: Any, lo: Any, hi: Any, cut: Any, moves: Any
 ) -> Any:
@@ -170,6 +176,7 @@ def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
     return lo
 
 
+@entry
 def find_all(meta: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
     """Find each t[j] among the places [lo[j], hi[j])."""
     for j in range(len(t)):

@@ -3,10 +3,12 @@
 Compiled by `loops.py`; slices are as in `grid_loops.py`. A window is written down as a row of out: key,
 definition, start, end, slices [lo, hi), and what it is (0 result, 1 update or looked at again).
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
+
+from muntin.kernels.loops.instructions import entry
+from muntin.slicing.loops.arena_moves import find
+from muntin.slicing.loops.grid_slices import first_end
 
 
 def reported_before(meta: Any, lo: Any, hi: Any) -> Any:
@@ -332,6 +334,7 @@ def report_key(
     return n, wake, pending
 
 
+@entry
 def report_grid(
     first_key: Any,
     keys: Any,
@@ -381,9 +384,9 @@ def report_grid(
             due[k] = min(wake, drop_even(k, step, u, keep[k * stride], head, length, first))
             continue
         if h < tail:
-            bounds = (dirty[k], a, u, past[k * stride])
+            times = (dirty[k], a, u, past[k * stride])
             n, wake, pending = report_key(
-                meta, h, tail, k, *bounds, windows, changes, out, n, locator
+                meta, h, tail, k, *times, windows, changes, out, n, locator
             )
             if n >= 0 and len(listed) > 0:
                 n = listed_ends(meta, h, tail, listed, a, u, k, out, n)

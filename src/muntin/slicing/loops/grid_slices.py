@@ -5,10 +5,13 @@ of them came late since the last report, and where a plan needs it 3 and 4 the t
 last row, 5 whether its partials must be folded anew. A group is the rows of one batch that share key and
 slice: found[g] = key, start, rows, late rows, first and last time, number of its first row.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
+
+import numpy as np
+
+from muntin.kernels.loops.instructions import U, entry
+from muntin.slicing.loops.arena_moves import find, note, open_place
 
 
 def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
@@ -17,6 +20,7 @@ def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
     return (after - shift) // every * every + every + shift
 
 
+@entry
 def ordered_edges(steps: Any, offsets: Any, lo: Any, hi: Any, cells: Any, edges: Any) -> Any:
     """Write down the last edge up to lo and those in (lo, hi], in order and each once; return how many.
 
@@ -53,6 +57,7 @@ def ordered_edges(steps: Any, offsets: Any, lo: Any, hi: Any, cells: Any, edges:
     return count
 
 
+@entry
 def slice_starts(measure: Any, edges: Any, guide: Any, out: Any) -> None:
     """Find the edge at or before each row; the next edge is one comparison away.
 
@@ -86,6 +91,7 @@ def slice_starts(measure: Any, edges: Any, guide: Any, out: Any) -> None:
         out[i] = lo
 
 
+@entry
 def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
     """Find the first row at or behind each edge; both are in order."""
     a = 0
@@ -108,6 +114,7 @@ def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
         rows[j] = a
 
 
+@entry
 def group_rows(
     keys: Any,
     starts: Any,
@@ -168,6 +175,7 @@ def next_due(windows: Any, start: Any) -> Any:
     return e
 
 
+@entry
 def place_groups(
     found: Any,
     order: Any,
@@ -236,6 +244,7 @@ def place_groups(
     return n
 
 
+@entry
 def stale_slices(keys: Any, meta: Any, head: Any, length: Any, out: Any) -> Any:
     """Write down (key, place, start, end) of the slices to fold anew, and mark them folded."""
     n = 0
@@ -256,6 +265,7 @@ def stale_slices(keys: Any, meta: Any, head: Any, length: Any, out: Any) -> Any:
     return n
 
 
+@entry
 def last_before(
     keys: Any, meta: Any, head: Any, length: Any, time: Any, stride: Any, out: Any
 ) -> None:
@@ -268,6 +278,7 @@ def last_before(
             out[k] = meta[p, 0]
 
 
+@entry
 def rank_rows(keys: Any, next_rank: Any, ranks: Any) -> None:
     """Number each key's rows from next_rank[key] on, which is moved forward."""
     for i in range(len(keys)):
@@ -276,6 +287,7 @@ def rank_rows(keys: Any, next_rank: Any, ranks: Any) -> None:
         next_rank[k] += 1
 
 
+@entry
 def first_fall(keys: Any, times: Any, last: Any) -> Any:
     """Return the first row that is before its key's last one, -1 if there is none."""
     for i in range(len(keys)):
@@ -296,6 +308,7 @@ def starts_between(windows: Any, a: Any, b: Any) -> Any:
     return found
 
 
+@entry
 def join_slices(
     keys: Any, meta: Any, head: Any, length: Any, windows: Any, first: Any, log: Any
 ) -> Any:

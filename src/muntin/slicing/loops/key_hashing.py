@@ -7,10 +7,10 @@ secret of the process (`secret.py`), so that nobody can choose keys that all mee
 room for another key returns how far it came, and the caller grows the table. Written out into a
 generated module, as `kernels/drivers.py` is.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
+
+from muntin.kernels.loops.instructions import U, entry, folded, leading_zeros
 
 
 def place_of(word: Any, shift: Any, secret: Any) -> Any:
@@ -79,12 +79,14 @@ def same(data: Any, start: Any, end: Any, texts: Any, first: Any, last: Any) -> 
     return True
 
 
+@entry
 def hash_texts(texts: Any, ends: Any, out: Any) -> None:
     """Write down the hash of each of the first texts."""
     for n in range(len(out)):
         out[n] = hash_of(texts, U(ends[n]), U(ends[n + 1]))
 
 
+@entry
 def refill(slots: Any, keys: Any, count: Any, null: Any, secret: Any) -> None:
     """Put `count` keys into slots that are all empty; `null` is the number of null, or -1."""
     last = U(len(slots) - 1)
@@ -100,6 +102,7 @@ def refill(slots: Any, keys: Any, count: Any, null: Any, secret: Any) -> None:
             slots[slot] = number
 
 
+@entry
 def number_words(
     words: Any, valid: Any, row: Any, slots: Any, keys: Any, count: Any, secret: Any, out: Any
 ) -> Any:
@@ -127,6 +130,7 @@ def number_words(
     return row, count
 
 
+@entry
 def number_texts(
     data: Any,
     offsets: Any,

@@ -5,12 +5,15 @@ since it was reported, 3 and 4 its first and last time, 5 whether its partials m
 whether it was reported. A group is the rows of a batch that one key's session surely shares: found[g] =
 key, nothing, rows, nothing, first time, last time, number of its first row.
 """
-# ruff: noqa: F821
-# mypy: ignore-errors
 
 from typing import Any
 
+from muntin.kernels.loops.instructions import entry
+from muntin.slicing.loops.arena_moves import note, open_place
+from muntin.slicing.loops.grid_reports import write
 
+
+@entry
 def group_sessions(keys: Any, times: Any, gap: Any, current: Any, group: Any, found: Any) -> Any:
     """Give each row the number of its group; current[k] is -1 for every key before."""
     count = 0
@@ -79,6 +82,7 @@ def join_sessions(
     return n, lost
 
 
+@entry
 def place_sessions(
     first_group: Any,
     count: Any,
@@ -129,6 +133,7 @@ def place_sessions(
     return count, n, lost
 
 
+@entry
 def report_sessions(
     first_key: Any,
     keys: Any,
