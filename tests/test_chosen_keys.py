@@ -3,18 +3,14 @@
 What is counted are the slots that are looked at, in the loops as plain Python; no clock.
 """
 
-import inspect
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.kernels.codegen import cache
 from muntin.slicing import hash_secret as secret
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lanes.grid_lane import GROUP_FIELDS
-from muntin.slicing.loops import grid_slices as grid_loops
-from muntin.slicing.loops import key_hashing as key_loops
+from muntin.slicing.loops import grid_slices, key_hashing
+from muntin.slicing.tables import GROUP_COLUMNS, BatchRows, HashTable
 
 KEYS = 2000
 SLOTS = 4096
@@ -38,17 +34,6 @@ class Counted:
 
     def __setitem__(self, i, value):
         self.array[i] = value
-
-
-def plain(module):
-    """Return a module of loops as plain Python."""
-    names = {
-        "U": U,
-        "np": np,
-        "leading_zeros": lambda word: U(64 - int(word).bit_length()),
-        "folded": lambda a, b: U((int(a) * int(b) >> 64) ^ (int(a) * int(b) & 2**64 - 1)),
-    }
-    return cache.memory_module(f"plain_{module.__name__}", inspect.getsource(module), **names)
 
 
 def unshifted(word, shift):
@@ -104,12 +89,13 @@ def looked_at(loop, *parts, keys):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_chosen_words_do_not_meet(seed):
-    loops, key = plain(key_loops), drawn(seed)
+    key = drawn(seed)
     words = np.array(words_that_met(), np.uint64).view(np.int64)
 
     def number(words, slots, keys, out):
         held = np.empty(keys, np.int64)
-        return loops.number_words(words, [], U(0), slots, held, U(0), key, out)
+        table = key_hashing.Words(slots, held, key)
+        return key_hashing.number_words((words, []), U(0), table, U(0), out)
 
     assert looked_at(number, words, keys=KEYS) < 12 * KEYS
     old = {((w ^ w >> 32) * GOLDEN % 2**64) >> 52 for w in words_that_met()}
@@ -119,29 +105,32 @@ def test_chosen_words_do_not_meet(seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("chosen", [texts_that_met, texts_that_meet_under_any_factor])
 def test_chosen_texts_do_not_meet(chosen, seed):
-    loops, key = plain(key_loops), drawn(seed)
+    key = drawn(seed)
     texts = chosen()
     data = np.frombuffer(b"".join(texts), np.uint8)
     ends = np.append(0, np.cumsum([len(text) for text in texts]))
 
     def number(slots, keys, out):
-        held = np.empty(keys, np.uint64), np.zeros(keys + 1, np.int64), np.empty_like(data)
-        return loops.number_texts(data, ends, [], U(0), slots, *held, U(0), key, out)
+        held = np.zeros(keys + 1, np.int64), np.empty_like(data)
+        table = key_hashing.Texts(slots, np.empty(keys, np.uint64), key, *held)
+        column = key_hashing.TextColumn(data, ends, [])
+        return key_hashing.number_texts(column, U(0), table, U(0), out)
 
     assert looked_at(number, keys=len(texts)) < 16 * len(texts)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_chosen_times_do_not_meet(seed):
-    loops, key = plain(grid_loops), drawn(seed)
+    key = drawn(seed)
     factor = pow(SPREAD, -1, 2**64)
     words = [unshifted(high << 40, 29) * factor % 2**64 for high in range(KEYS)]
     starts = np.array(words, np.uint64).view(np.int64)
     table = Counted(np.zeros(SLOTS, np.int32))
-    group, found = np.empty(KEYS, np.int64), np.empty((KEYS, GROUP_FIELDS), np.int64)
+    group, found = np.empty(KEYS, np.int64), np.empty((KEYS, GROUP_COLUMNS), np.int64)
     after, keys = np.array([-(2**63)]), np.zeros(KEYS, np.int64)
     with np.errstate(over="ignore"):
-        count = loops.group_rows(keys, starts, starts, starts, after, 0, key, table, group, found)
+        rows, hashing = BatchRows(keys, starts, starts, starts), HashTable(table, key)
+        count = grid_slices.group_rows(rows, after, 0, hashing, group, found)
     assert count == KEYS
     assert group.tolist() == list(range(KEYS))
     assert table.reads < 6 * KEYS
@@ -165,7 +154,7 @@ def test_the_secret_is_drawn_and_changes_neither_numbers_nor_hashes(monkeypatch)
 
 
 def test_texts_that_differ_in_little_have_different_words():
-    word_of = plain(key_loops).word_of
+    word_of = key_hashing.word_of
     texts = [b"", b"\0", b"\0\0", b"\0" * 8, b"\0" * 9, b"\0" * 16, b"\1", b"\1\0", b"\0\1"]
     texts += [bytes([i]) * n for i in range(1, 9) for n in range(1, 24)]
     texts = sorted({*texts})

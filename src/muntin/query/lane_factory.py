@@ -21,11 +21,12 @@ from muntin.query.plan import (
 )
 from muntin.slicing.comparison.buckets import BucketLane
 from muntin.slicing.lanes.context_lane import ContextLane
-from muntin.slicing.lanes.grid_lane import PLAIN, REFOLDED, TIMED, GridLane
+from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, MeasuredLane, RankLane
 from muntin.slicing.lanes.session_lane import SessionLane
 from muntin.slicing.limits import ALWAYS
 from muntin.slicing.partials import Partials
+from muntin.slicing.tables import PLAIN_SLICE, REFOLDED_SLICE, TIMED_SLICE
 from muntin.windows import Policy
 
 AnyLane = GridLane | SessionLane | ContextLane
@@ -115,7 +116,7 @@ def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
         return CountLane(windows, partials, **late, **changes, **order)
     if lane.kind == COLUMN:
         column = next(iter(windows.values())).measure
-        width = REFOLDED if refolds else TIMED
+        width = REFOLDED_SLICE if refolds else TIMED_SLICE
         return DeltaLane(column, windows, partials, **late, **changes, **order, width=width)
     assert lane.kind in (TIME, BUCKET)
     kind = BucketLane if lane.kind == BUCKET else GridLane
@@ -126,6 +127,6 @@ def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
         **changes,
         remembers=query.allowed > 0,
         per_key=query.ordered,
-        width=REFOLDED if refolds else PLAIN,
+        width=REFOLDED_SLICE if refolds else PLAIN_SLICE,
         every_row=plan.kind in ("tuple buffer", "aggregate tree"),
     )

@@ -11,8 +11,9 @@ from muntin.dataframes.arrow_results import DoesNotFitError
 from muntin.query.bound_aggregates import Feed
 from muntin.query.query import COLUMNS, Query
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import END, KEY, KIND, START, WINDOW, Report, together
+from muntin.slicing.lane import Report, together
 from muntin.slicing.limits import Array
+from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
 
 KINDS = pa.array(["result", "update", "retract", "empty"])
 

@@ -14,6 +14,16 @@ import numpy as np
 from muntin.journal import Journal, TornError
 from muntin.slicing.limits import END_OF_TIME, FAR, Array
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.tables import (
+    MOVE_COLUMNS,
+    MOVE_FROM,
+    MOVE_ITEMS,
+    MOVE_TO,
+    ROW_PLACE,
+    SLICE_START,
+    Rooms,
+    Runs,
+)
 
 FIRST_PLACES = 64
 PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
@@ -36,8 +46,8 @@ class Beside(Protocol):
         """Put that at some places."""
 
 
-class Runs:
-    """Items of many keys in one arena; `width` integers are known of each."""
+class Arena:
+    """Items of many keys in one arena: a table of `width` columns, and what lies beside it."""
 
     def __init__(self, width: int, *, ties: bool = False) -> None:
         self._ties = ties  # whether items of one key may have the same start, as rows do
@@ -84,11 +94,10 @@ class Runs:
         module = compiled_loops()
         keys = np.empty(len(items), np.int64)
         keys = keys[: module.count_keys(items, self._more, keys)]
-        moves = np.empty((len(keys), 3), np.int64)
+        moves = np.empty((len(keys), MOVE_COLUMNS), np.int64)
         top, count = self._claim(keys, moves)
         if count < 0:
-            runs = (self.head, self._base, self.length, self._room)
-            module.widen_rooms(keys, self._more, *runs)
+            module.widen_rooms(keys, self._rooms())
             self._lay_out()
             top, count = self._claim(keys, moves)
         self._top = int(top)
@@ -99,11 +108,17 @@ class Runs:
         return keys
 
     def _claim(self, keys: Array, moves: Array) -> tuple[int, int]:
-        state = (self._base, self._room, self.head, self.length, self.moved)
         found: tuple[int, int] = compiled_loops().claim_room(
-            keys, self._more, *state, self._top, self.places, moves
+            keys, self._rooms(), self._top, self.places, moves
         )
         return found
+
+    def _rooms(self) -> Rooms:
+        return Rooms(self.head, self.length, self._base, self._room, self._more, self.moved)
+
+    def runs(self) -> Runs:
+        """Return the table and the runs in it, as loops take them."""
+        return Runs(self.meta, self.head, self.length)
 
     def compact(self, alive: Array) -> None:
         """Forget the keys that are not alive, and close the gaps that they and moved runs have left."""
@@ -161,16 +176,15 @@ class Runs:
     def insert(self, keys: Array, lo: Array, hi: Array, new: Array) -> tuple[Array, Array]:
         """Merge items [lo, hi) of each key in order; return their places and each key's first change."""
         self.reserve(np.repeat(keys, hi - lo))
-        moves = np.empty((len(self) + 1, 2), np.int64)
+        moves = np.empty((len(self) + 1, MOVE_COLUMNS), np.int64)
         cut = np.empty(len(keys), np.int64)
-        state = (self.meta, self.head, self.length)
-        places = new.copy()
-        count = compiled_loops().insert_rows(*state, keys, places, lo, hi, cut, moves)
+        placed = new.copy()
+        count = compiled_loops().insert_rows(self.runs(), keys, placed, (lo, hi), cut, moves)
         if count:
-            source, target = moves[:count, 0], moves[:count, 1]
+            source, target = moves[:count, MOVE_FROM], moves[:count, MOVE_TO]
             for array in self._arrays()[1:]:
                 array[target] = array[source]
-        return places[:, 1], cut
+        return placed[:, ROW_PLACE], cut
 
     def _arrays(self) -> list[Array]:
         """Return all that there is of items, `meta` first."""
@@ -183,7 +197,7 @@ class Runs:
 
     def starts(self) -> Array:
         """Return what the items are ordered by, key by key."""
-        starts: Array = self.meta[self.live(), 0]
+        starts: Array = self.meta[self.live(), SLICE_START]
         return starts
 
     def plain(self, keys: int, columns: Callable[[Array], list[list[Any]]]) -> dict[str, Any]:
@@ -199,7 +213,7 @@ class Runs:
             raise ValueError(f"runs of {lengths.min()} to {lengths.max()} items")
         if int(lengths.sum()) != len(meta):
             raise ValueError(f"{len(meta)} items for runs of {lengths.sum()}")
-        self._check_order(lengths, meta[:, 0])
+        self._check_order(lengths, meta[:, SLICE_START])
         self.grow_keys(len(lengths))
         keys = np.nonzero(lengths)[0]
         self.reserve(np.repeat(keys, lengths[keys]))
@@ -231,7 +245,8 @@ def whole(array: Any, columns: int | None = None, count: int | None = None) -> A
 def _move_runs(old: Array, new: Array, moves: Array) -> None:
     """Move blocks (from, to, items) of numbers, or of objects."""
     if old.dtype == object:
-        new[span(moves[:, 1], moves[:, 2])] = old[span(moves[:, 0], moves[:, 2])]
+        items = moves[:, MOVE_ITEMS]
+        new[span(moves[:, MOVE_TO], items)] = old[span(moves[:, MOVE_FROM], items)]
     else:
         words = (array.view(f"i{array.itemsize}").reshape(len(array), -1) for array in (old, new))
         compiled_loops().move_runs(*words, moves)

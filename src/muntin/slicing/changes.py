@@ -13,20 +13,10 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
-from muntin.slicing.lane import (
-    EMPTY,
-    END,
-    KEY,
-    KIND,
-    RESULT,
-    RETRACT,
-    START,
-    UPDATE,
-    WINDOW,
-    Report,
-)
+from muntin.slicing.lane import Report
 from muntin.slicing.limits import Array
 from muntin.slicing.partials import Partials
+from muntin.slicing.tables import EMPTY, END, KEY, KIND, RESULT, RETRACT, START, UPDATE, WINDOW
 
 Values = tuple[Any, ...] | None
 UNCHANGED = -1

@@ -316,8 +316,8 @@ class _Words:
             self._torn = False
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
-        table = (self.slots, self.keys, U(self.count), SECRET)
-        return _loops().number_words(*parts, U(row), *table, numbers)
+        table = key_hashing.Words(self.slots, self.keys, SECRET)
+        return _loops().number_words(parts, U(row), table, U(self.count), numbers)
 
     def _grow(self, _row: int, _parts: tuple[Array, ...]) -> None:
         keys = _doubled(self.keys)
@@ -358,8 +358,9 @@ class _Texts(_Words):
         return np.frombuffer(data or b"", np.uint8), ends, _valid(leaf)
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
-        table = (self.slots, self.keys, self.ends, self.texts, U(self.count), SECRET)
-        return _loops().number_texts(*parts, U(row), *table, numbers)
+        table = key_hashing.Texts(self.slots, self.keys, SECRET, self.ends, self.texts)
+        column = key_hashing.TextColumn(*parts)
+        return _loops().number_texts(column, U(row), table, U(self.count), numbers)
 
     def _grow(self, row: int, parts: tuple[Array, ...]) -> None:
         ends = parts[1]

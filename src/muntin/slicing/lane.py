@@ -11,19 +11,43 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.journal import Journal
+from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW
 from muntin.kernels.slice_kernels import SliceKernels
-from muntin.slicing.arena import Runs, span, whole
+from muntin.slicing.arena import Arena, span, whole
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.tables import (
+    GROUP_COLUMNS,
+    GROUP_FIRST,
+    GROUP_KEY,
+    GROUP_LAST,
+    GROUP_LATE,
+    GROUP_ROW,
+    GROUP_ROWS,
+    GROUP_START,
+    HI,
+    KEY,
+    LO,
+    REPORT_COLUMNS,
+    SLICE_FIRST,
+    SLICE_LAST,
+    SLICE_LATE,
+    SLICE_ROWS,
+    SLICE_STALE,
+    STALE_COLUMNS,
+    STALE_END,
+    STALE_FIRST,
+    STALE_KEY,
+    STALE_PLACE,
+    START,
+    TIMED_SLICE,
+    WINDOW,
+)
 
-RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
-KEY, WINDOW, START, END, LO, HI, KIND = range(7)
-GROUP_FIELDS = 7
 MANY_GROUPS = 256
-FIRST_TIME, LAST_TIME, STALE = 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -87,7 +111,7 @@ class Lane:
         self.names = names
         self.partials = partials
         self.keys = 0
-        self.slices = Runs(width)
+        self.slices = Arena(width)
         self.due = np.zeros(0, np.int64)
         for column in partials:
             self.slices.beside(column)
@@ -127,7 +151,7 @@ class Lane:
 
     def fold(self, rows: Rows, group: Array | None, found: Array) -> Prepared:
         """Fold the groups' rows; nothing is changed yet."""
-        first = np.ascontiguousarray(found[:, 6])
+        first = np.ascontiguousarray(found[:, GROUP_ROW])
         parts = [
             column.fold(inputs, group, first)
             for column, inputs in zip(self.partials, rows.inputs, strict=True)
@@ -139,16 +163,17 @@ class Lane:
         for column, parts in zip(self.partials, prepared.parts, strict=True):
             column.replay(log, steps, parts)
         if self.kept is not None:
-            late = log[:steps][log[:steps, 0] == 2]
-            self._stale.append(prepared.found[late[:, 2], 0])
+            late = log[:steps][log[:steps, LOG_STEP] == LATE]
+            self._stale.append(prepared.found[late[:, LOG_OTHER], GROUP_KEY])
         if any(column.eager for column in self.partials):
             self._settle(prepared, keys, log[:steps])
 
     def _settle(self, prepared: Prepared, keys: Array, log: Array) -> None:
         keys = keys[~self.slices.moved[keys]]
-        parts = log[log[:, 0] <= 2]
+        parts = log[np.isin(log[:, LOG_STEP], (NEW, ADD, LATE))]
         changed = np.full(self.slices.keys, NEVER)
-        np.minimum.at(changed, prepared.found[parts[:, 2], 0], parts[:, 1])
+        owners = prepared.found[parts[:, LOG_OTHER], GROUP_KEY]
+        np.minimum.at(changed, owners, parts[:, LOG_PLACE])
         head = self.slices.head[keys]
         tail = head + self.slices.length[keys]
         for column in self.partials:
@@ -174,15 +199,15 @@ class Lane:
 
     def _refold(self, kept: KeptRows, keys: Array, journal: Journal) -> None:
         held = span(self.slices.head[keys], self.slices.length[keys])
-        out = np.empty((len(held), 4), np.int64)
-        held = held[self.slices.meta[held, STALE] > 0]
-        journal.items(held, self.slices.meta[:, STALE])
+        out = np.empty((len(held), STALE_COLUMNS), np.int64)
+        held = held[self.slices.meta[held, SLICE_STALE] > 0]
+        journal.items(held, self.slices.meta[:, SLICE_STALE])
         for column, rows in zip(self.partials, kept.partials, strict=True):
             if rows is not None:
                 journal.call(column.put, held, column.take(held))
-        state = (self.slices.meta, self.slices.head, self.slices.length)
-        stale = out[: compiled_loops().stale_slices(keys, *state, out)]
-        owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in range(4))
+        stale = out[: compiled_loops().stale_slices(keys, self.slices.runs(), out)]
+        columns = (STALE_KEY, STALE_PLACE, STALE_FIRST, STALE_END)
+        owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in columns)
         bounds = kept.places(owner, first), kept.places(owner, end)
         lo, hi, rows_of = self._rows_within(kept, places, *bounds)
         here = ~self.slices.moved[owner]
@@ -207,7 +232,7 @@ class Lane:
         """Forget the rows before each key's first slice."""
         if self.kept is not None:
             live = self.slices.length > 0
-            first = self.slices.meta[np.where(live, self.slices.head, 0), 3]
+            first = self.slices.meta[np.where(live, self.slices.head, 0), SLICE_FIRST]
             self.kept.drop_before(np.where(live, first, NEVER), journal)
 
     def alive(self) -> Array:
@@ -271,17 +296,17 @@ class Lane:
         self.due[:keys] = ALWAYS
         everyone = np.nonzero(self.slices.length)[0]
         self._stale = (
-            [everyone] if self.kept is not None and self.slices.meta.shape[1] > STALE else []
+            [everyone] if self.kept is not None and self.slices.meta.shape[1] > SLICE_STALE else []
         )
         self.slices.moved[:] = True
 
     def _check_slices(self, meta: Array) -> None:
         """Refuse slices that were saved and cannot be."""
-        rows, new = meta[:, 1], meta[:, 2]
+        rows, new = meta[:, SLICE_ROWS], meta[:, SLICE_LATE]
         if not ((rows >= 0) & (rows <= FAR) & (new >= 0) & (new <= FAR)).all():
             raise ValueError("a slice has a number of rows, and of new ones")
-        if meta.shape[1] > LAST_TIME:
-            first, last = meta[:, FIRST_TIME], meta[:, LAST_TIME]
+        if meta.shape[1] >= TIMED_SLICE:
+            first, last = meta[:, SLICE_FIRST], meta[:, SLICE_LAST]
             if not ((first >= -FAR) & (first <= last) & (last <= FAR)).all():
                 raise ValueError("a slice has a first time and a last one that is not before it")
 
@@ -302,16 +327,16 @@ def in_turn(found: Array) -> Array:
 
     Slices that come in order are put at the end of their run; others move those behind them.
     """
-    starts = np.ascontiguousarray(found[:, 1])
+    starts = np.ascontiguousarray(found[:, GROUP_START])
     behind = np.count_nonzero(starts < np.maximum.accumulate(starts))
     if behind * 8 < len(found) or len(found) < MANY_GROUPS:
         return np.zeros(0, np.int64)
-    return np.lexsort((found[:, 1], found[:, 0]))
+    return np.lexsort((found[:, GROUP_START], found[:, GROUP_KEY]))
 
 
 def lines(count: int) -> Array:
     """Return space for so many windows, whose columns lie in one piece each."""
-    return np.empty((count, 7), np.int64, order="F")
+    return np.empty((count, REPORT_COLUMNS), np.int64, order="F")
 
 
 def together(pieces: list[Array]) -> Array:
@@ -353,13 +378,13 @@ def longer(array: Array, size: int, fill: Any) -> Array:
 
 def one_group(rows: Rows, starts: Array, first: Array, timely: bool) -> Array:
     """Return groups for rows of one key in the order of their slices, and if `timely` of time."""
-    found = np.empty((len(first), GROUP_FIELDS), np.int64)
+    found = np.empty((len(first), GROUP_COLUMNS), np.int64)
     ends = np.append(first[1:], len(rows))
-    found[:, 0] = rows.keys[0]
-    found[:, 1] = starts
-    found[:, 2] = ends - first
-    found[:, 3] = 0
-    found[:, 4] = rows.times[first] if timely else np.minimum.reduceat(rows.times, first)
-    found[:, 5] = rows.times[ends - 1] if timely else np.maximum.reduceat(rows.times, first)
-    found[:, 6] = first
+    found[:, GROUP_KEY] = rows.keys[0]
+    found[:, GROUP_START] = starts
+    found[:, GROUP_ROWS] = ends - first
+    found[:, GROUP_LATE] = 0
+    firsts = rows.times[first] if timely else np.minimum.reduceat(rows.times, first)
+    lasts = rows.times[ends - 1] if timely else np.maximum.reduceat(rows.times, first)
+    found[:, GROUP_FIRST], found[:, GROUP_LAST], found[:, GROUP_ROW] = firsts, lasts, first
     return found

@@ -1,12 +1,10 @@
 """How far times and measures may reach, so that arithmetic on 64 bits never overflows."""
 
-from typing import Any
-
-import numpy as np
-
+from muntin.slicing.tables import Array
 from muntin.windows.periodic import FURTHEST
 
-Array = np.ndarray[Any, Any]
+__all__ = ["ALWAYS", "END_OF_TIME", "FAR", "NEVER", "Array"]
+
 NEVER = 2**63 - 1
 """Later than any time: the time at which something that will not happen is due."""
 ALWAYS = -(2**63)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.slicing.arena import Runs
+from muntin.slicing.arena import Arena
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
+from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME
 
 Inputs = tuple[Array, ...]
 
@@ -82,12 +83,11 @@ class Objects:
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
 
-    Of a row are known 0 its time, 1 its value of the column `measure` if there is one, 2 whether it is
-    new to who keeps it.
+    Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW.
     """
 
     def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
-        self.runs = Runs(3, ties=True)
+        self.runs = Arena(ROW_COLUMNS, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()
         self._extra_name = extra
@@ -117,11 +117,11 @@ class KeptRows:
         first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
         keys = rows.keys[first]
         self.runs.note(journal, keys, rows.times[first])
-        new = np.ones((len(rows), 3), np.int64)
-        new[:, 0] = rows.times
+        new = np.ones((len(rows), ROW_COLUMNS), np.int64)
+        new[:, ROW_TIME] = rows.times
         places, cut = self.runs.insert(keys, first, np.append(first[1:], len(rows)), new)
         if self.measure is not None:
-            self.runs.meta[places, 1] = rows.extra[self.measure]
+            self.runs.meta[places, ROW_MEASURE] = rows.extra[self.measure]
         for column, part in zip(self.partials, parts, strict=True):
             if column is not None and part is not None:
                 column.put(places, part)

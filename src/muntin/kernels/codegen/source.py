@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Collection
 from copy import deepcopy
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -113,10 +114,28 @@ def _check(node: ast.FunctionDef | ast.Lambda, function: Any) -> None:
         node.decorator_list = []
     body = node if isinstance(node, ast.FunctionDef) else ast.Expr(node)
     around = ast.FunctionDef("around", ast.arguments([], free, None, [], [], None, []), [body], [])
-    module = ast.fix_missing_locations(ast.Module([around], []))
+    module = ast.fix_missing_locations(
+        ast.Module([*_imports(_file(function.__code__)), around], [])
+    )
     found = _inner(_inner(compile(module, "source", "exec", dont_inherit=True)))
     if _told(found) != _told(function.__code__):
         raise NoSourceError(f"the source of {function!r} is that of another function")
+
+
+@lru_cache(maxsize=32)
+def _imports(text: str) -> tuple[ast.stmt, ...]:
+    """Return the imports of a file: Python compiles calls through imported names in another way."""
+    found: list[ast.stmt] = []
+    waiting: list[ast.AST] = [ast.parse(text)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting += [
+                child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)
+            ]
+    return tuple(sorted(found, key=lambda node: node.lineno))
 
 
 def _inner(code: CodeType) -> CodeType:

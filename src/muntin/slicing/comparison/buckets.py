@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.slicing.lane import END, HI, LO, START, Prepared
+from muntin.slicing.lane import Prepared
 from muntin.slicing.lanes.grid_lane import GridLane, less
 from muntin.slicing.limits import Array
 from muntin.slicing.rows import Rows
+from muntin.slicing.tables import END, HI, LO, START
 from muntin.windows import Periodic
 
 

@@ -14,22 +14,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import (
-    END,
-    HI,
-    KEY,
-    KIND,
-    LO,
-    RESULT,
-    RETRACT,
-    START,
-    UPDATE,
-    WINDOW,
-    Prepared,
-    Report,
-    beginnings,
-    longer,
-)
+from muntin.slicing.lane import Prepared, Report, beginnings, longer
 from muntin.slicing.lanes.context_state import Book, check_book
 from muntin.slicing.lanes.grid_lane import less
 from muntin.slicing.lanes.policy_ends import check_left, enforce, forget, tell
@@ -37,12 +22,29 @@ from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.tables import (
+    END,
+    GROUP_COLUMNS,
+    HI,
+    KEY,
+    KIND,
+    LO,
+    REPORT_COLUMNS,
+    RESULT,
+    RETRACT,
+    ROW_NEW,
+    ROW_TIME,
+    START,
+    UPDATE,
+    WINDOW,
+)
 from muntin.slicing.tick_ends import all_ends, ends_after_rows
 from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 
 ROW = "row"
 Line = tuple[int, int, int, int, int, int, int]
-NOTHING = np.zeros((0, 7), np.int64)
+NOTHING = np.zeros((0, REPORT_COLUMNS), np.int64)
+NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
 class ContextLane:
@@ -114,7 +116,7 @@ class ContextLane:
             return counts, None
         for window in self.windows.values():
             self._try(window, rows)
-        return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+        return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
 
     @staticmethod
     def _try(window: Ticking | ContextAwareWindow, rows: Rows) -> None:
@@ -159,10 +161,10 @@ class ContextLane:
             found += self._report(key, int(before[place]), int(self._time[place]), journal)
         self._fresh = {}
         windows = np.concatenate(found)
-        valued = windows[:, 5] > windows[:, 4]
-        lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (4, 5))
-        keys = beginnings(windows[valued, 0])
-        runs = beginnings(windows[valued, 0], np.diff(lo) < 0)
+        valued = windows[:, HI] > windows[:, LO]
+        lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (LO, HI))
+        keys = beginnings(windows[valued, KEY])
+        runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
         return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
 
     def expected(self, watermark: Array) -> Expected:
@@ -171,7 +173,7 @@ class ContextLane:
         ticking = {n: w.every for n, w in self.windows.items() if isinstance(w, Ticking)}
         if self._changes or not ticking or len(keys) == 0:
             return NOT_MANY
-        first = self.kept.runs.meta[self.kept.runs.head[keys], 0]
+        first = self.kept.runs.meta[self.kept.runs.head[keys], ROW_TIME]
         places = keys if self._ordered else np.zeros(len(keys), np.int64)
         after = np.maximum(first, self._time[places])
         upto = np.maximum(after, watermark[places])
@@ -191,7 +193,7 @@ class ContextLane:
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         """Note what a report will change of some keys; contexts are told their rows again."""
         runs, keys = self.kept.runs, np.array(visited, np.int64)
-        journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, 2])
+        journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, ROW_NEW])
         journal.items(keys, self._first_rank)
         journal.entries(self._due, visited)
         for books in self._books:
@@ -207,24 +209,25 @@ class ContextLane:
         needed, due = count, NEVER
         for d, window in enumerate(self.windows.values()):
             if isinstance(window, LastN):
-                found.append(self._last_rows(key, d, window, meta[:, 0], meta[:, 2], after, upto))
-                before_final = int(np.searchsorted(meta[:, 0], final))
+                times, new = meta[:, ROW_TIME], meta[:, ROW_NEW]
+                found.append(self._last_rows(key, d, window, times, new, after, upto))
+                before_final = int(np.searchsorted(times, final))
                 needed = min(needed, max(before_final - window.n, 0))
             elif isinstance(window, Policy):
                 found.append(_lines(self._left(key, d, window, meta, upto)))
-                needed = min(needed, forget(self._books[d][key], meta[:, 0], final))
+                needed = min(needed, forget(self._books[d][key], meta[:, ROW_TIME], final))
             else:
                 assert isinstance(window, ContextAwareWindow)
                 found.append(_lines(self._contexts(key, d, window, meta, upto)))
                 book = self._books[d][key]
                 book.forget(final)
                 start = book.edges[0] if book.edges else NEVER
-                needed = min(needed, int(np.searchsorted(meta[:, 0], start)))
+                needed = min(needed, int(np.searchsorted(meta[:, ROW_TIME], start)))
                 due = min(
                     due, *(e for s, e in pairwise(book.edges) if s not in book.reported), NEVER
                 )
         self._due[key] = due
-        meta[:, 2] = 0
+        meta[:, ROW_NEW] = 0
         runs.drop_front(np.array([key]), np.array([needed]), journal)
         self._first_rank[key] += needed
         return found
@@ -257,7 +260,7 @@ class ContextLane:
 
     def _at(self, key: int, d: int, window: LastN, times: Array, ends: Array) -> Array:
         """Return the last n of a key's rows at each end, as rows of its run."""
-        found = np.empty((len(ends), 7), np.int64)
+        found = np.empty((len(ends), REPORT_COLUMNS), np.int64)
         found[:, KEY], found[:, WINDOW], found[:, END], found[:, KIND] = key, d, ends, RESULT
         found[:, HI] = np.searchsorted(times, ends)
         found[:, LO] = np.maximum(found[:, HI] - window.n, 0)
@@ -268,12 +271,14 @@ class ContextLane:
         """Return what the policy has left at each end that is due, or where that has changed."""
         book = self._books[d].setdefault(key, Book())
         fresh, changes = self._fresh.get(key, NEVER), self._changes
-        head, times = int(self.kept.runs.head[key]), meta[:, 0]
+        head, times = int(self.kept.runs.head[key]), meta[:, ROW_TIME]
         rows = self._rows(head, len(times))
         left = enforce(book, window, times, rows, upto, fresh=fresh, changes=changes)
         return [
             (key, d, start, end, head + lo, head + hi, kind)
-            for start, end, lo, hi, kind in tell(book, left, times, meta[:, 2], changes=changes)
+            for start, end, lo, hi, kind in tell(
+                book, left, times, meta[:, ROW_NEW], changes=changes
+            )
         ]
 
     def _rows(self, head: int, count: int) -> Array:
@@ -298,9 +303,9 @@ class ContextLane:
                 lines.append((key, d, start, end, 0, 0, RETRACT))
                 del book.reported[start]
         for start, end in complete.items():
-            lo, hi = np.searchsorted(meta[:, 0], [start, end]).tolist()
+            lo, hi = np.searchsorted(meta[:, ROW_TIME], [start, end]).tolist()
             known = start in book.reported
-            if not known or meta[lo:hi, 2].any():
+            if not known or meta[lo:hi, ROW_NEW].any():
                 kind = UPDATE if known else RESULT
                 lines.append((key, d, start, end, head + lo, head + hi, kind))
                 book.reported[start] = end
@@ -310,7 +315,7 @@ class ContextLane:
         self, book: Book, window: ContextAwareWindow, key: int, meta: Array, fresh: int
     ) -> int:
         """Find the edges anew from the window that holds the first new row on; return its start."""
-        times = meta[:, 0]
+        times = meta[:, ROW_TIME]
         rows = self._rows(int(self.kept.runs.head[key]), len(times))
         if fresh <= book.told or not book.edges:
             at = max(bisect_right(book.edges, fresh) - 1, 0)

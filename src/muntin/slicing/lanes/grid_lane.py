@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.journal import Journal
+from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
@@ -18,10 +19,6 @@ from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, Cells
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
 from muntin.slicing.lane import (
-    END,
-    GROUP_FIELDS,
-    START,
-    WINDOW,
     Lane,
     Prepared,
     Report,
@@ -37,11 +34,37 @@ from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import Rows
+from muntin.slicing.tables import (
+    END,
+    GROUP_COLUMNS,
+    GROUP_FIRST,
+    GROUP_KEY,
+    GROUP_LAST,
+    GROUP_LATE,
+    GROUP_ROW,
+    GROUP_ROWS,
+    GROUP_START,
+    LISTED_COLUMNS,
+    PERIOD_COLUMNS,
+    PERIOD_EVERY,
+    PERIOD_SIZE,
+    PLAIN_SLICE,
+    REFOLDED_SLICE,
+    SLICE_LATE,
+    SLICE_START,
+    START,
+    WINDOW,
+    BatchRows,
+    Definitions,
+    HashTable,
+    KeyTimes,
+    Watermarks,
+)
 from muntin.windows import ContextFreeWindow, Periodic
 
 LOCATOR = 4097
-PLAIN, TIMED, REFOLDED = 3, 5, 6
-"""How much is known of a slice: its rows, their first and last times, whether to fold it anew."""
+"""Space for the places of slices at even steps of a run."""
+CELL_COLUMNS = (GROUP_KEY, GROUP_START, GROUP_ROWS, GROUP_FIRST, GROUP_LAST)
 
 
 class GridLane(Lane):
@@ -62,14 +85,14 @@ class GridLane(Lane):
         *,
         lateness: int,
         per_key: bool = False,
-        width: int = PLAIN,
+        width: int = PLAIN_SLICE,
         changes: bool = False,
         remembers: bool = False,
         every_row: bool = False,
     ) -> None:
-        super().__init__([], partials, width, width == REFOLDED)
+        super().__init__([], partials, width, width == REFOLDED_SLICE)
         self.lateness = lateness
-        self._in_order = per_key and not every_row and not changes and width == PLAIN
+        self._in_order = per_key and not every_row and not changes and width == PLAIN_SLICE
         self._came: list[Array] = []
         self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
         self._define(windows)
@@ -90,7 +113,7 @@ class GridLane(Lane):
         self.names = list(self.windows)
         self._periods = np.array(
             [[w.size, w.every, w.origin % w.every] for w in periodic.values()], np.int64
-        ).reshape(-1, 3)
+        ).reshape(-1, PERIOD_COLUMNS)
         self._listed = list(enumerate(listed.values(), len(periodic)))
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
         self._surely = max(covering) if covering else None
@@ -180,17 +203,18 @@ class GridLane(Lane):
             nothing = [column.kernels.buffer(0) for column in self.partials]
             return Cells(keys, empty, nothing, dropped=len(rows))
         dropped = 0 if counts is None else len(rows) - int(np.count_nonzero(counts))
-        return Cells(keys, prepared.found[:, [0, 1, 2, 4, 5]], prepared.parts, dropped)
+        return Cells(keys, prepared.found[:, CELL_COLUMNS], prepared.parts, dropped)
 
     def admit_cells(self, keys: Array, cells: Cells) -> tuple[Array | None, Prepared | None]:
         """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
         first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
         rows = Rows(keys, first, [])
         counts = self._counting(rows, first)
-        found = np.empty((len(cells), GROUP_FIELDS), np.int64)
-        found[:, 0], found[:, 1], found[:, 2] = keys, cells.found[:, START_OF], cells.found[:, ROWS]
-        found[:, 3] = np.where(last < self._after[0], found[:, 2], 0)
-        found[:, 4], found[:, 5], found[:, 6] = first, last, 0
+        found = np.empty((len(cells), GROUP_COLUMNS), np.int64)
+        found[:, GROUP_KEY], found[:, GROUP_START] = keys, cells.found[:, START_OF]
+        found[:, GROUP_ROWS] = cells.found[:, ROWS]
+        found[:, GROUP_LATE] = np.where(last < self._after[0], found[:, GROUP_ROWS], 0)
+        found[:, GROUP_FIRST], found[:, GROUP_LAST], found[:, GROUP_ROW] = first, last, 0
         parts = cells.parts
         if counts is not None:
             self._lost = max(self._lost, int(last[~counts].max()) + 1)
@@ -229,28 +253,34 @@ class GridLane(Lane):
             starts, first = self._edges.cuts(measure)
             found = one_group(rows, starts, first, measure is rows.times)
             late = np.searchsorted(measure, self._after[0])
-            found[:, 3] = np.clip(late - first, 0, found[:, 2])
+            found[:, GROUP_LATE] = np.clip(late - first, 0, found[:, GROUP_ROWS])
             return self.fold(rows, None, found)
         starts = self._edges.starts(measure)
         group = np.empty(len(rows), np.int64)
-        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
-        table = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
-        arguments = (rows.keys, starts, measure, rows.times, self._after, self._stride, SECRET)
-        count = compiled_loops().group_rows(*arguments, table, group, found)
+        found = np.empty((len(rows), GROUP_COLUMNS), np.int64)
+        slots = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
+        count = compiled_loops().group_rows(
+            BatchRows(rows.keys, starts, measure, rows.times),
+            self._after,
+            self._stride,
+            HashTable(slots, SECRET),
+            group,
+            found,
+        )
         return self.fold(rows, group, found[:count])
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put the groups into their slices."""
         found = prepared.found
-        touched, since = earliest(found[:, 0], found[:, 1], self.slices.keys)
+        touched, since = earliest(found[:, GROUP_KEY], found[:, GROUP_START], self.slices.keys)
         journal.items(touched, self.due, self._dirty, self._first, self._last)
         journal.length(self._came, self._stale)
         self.slices.note(journal, touched, since)
-        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
-        log = np.empty((2 * len(found), 3), np.int64)
-        state = self._state()
-        order = in_turn(found)
-        steps = compiled_loops().place_groups(found, order, *state, self._periods, log)
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
+        log = np.empty((2 * len(found), LOG_COLUMNS), np.int64)
+        steps = compiled_loops().place_groups(
+            found, in_turn(found), self.slices.runs(), self._times(), self._periods, log
+        )
         if self._listed:
             self.due[keys] = ALWAYS
         if self._joins:
@@ -258,7 +288,7 @@ class GridLane(Lane):
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept, journal)
-        self._oldest = min(self._oldest, int(found[:, 4].min()))
+        self._oldest = min(self._oldest, int(found[:, GROUP_FIRST].min()))
 
     def plain(self) -> dict[str, Any]:
         changed = None if self._changed is None else self._changed.plain()
@@ -284,13 +314,11 @@ class GridLane(Lane):
     def _bound(self, keys: Array) -> None:
         """Note where the first and the last slice of some keys begin."""
         head = self.slices.head[keys]
-        self._first[keys] = self.slices.meta[head, 0]
-        self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, 0]
+        self._first[keys] = self.slices.meta[head, SLICE_START]
+        self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, SLICE_START]
 
-    def _state(self) -> tuple[Array, ...]:
-        slices = self.slices
-        bounds = (self._first, self._last)
-        return slices.meta, slices.head, slices.length, self.due, self._dirty, *bounds
+    def _times(self) -> KeyTimes:
+        return KeyTimes(self.due, self._dirty, self._first, self._last)
 
     # The watermark advances
 
@@ -336,10 +364,9 @@ class GridLane(Lane):
         self.slices.note(journal, keys, np.full(len(keys), ALWAYS))
         journal.items(keys, self._first, self._last)
         space = max(64, 2 * int(self.slices.length[keys].max(initial=0)))
-        log, first = np.empty((space, 3), np.int64), 0
-        state = (self.slices.meta, self.slices.head, self.slices.length)
+        log, first = np.empty((space, LOG_COLUMNS), np.int64), 0
         while first < len(keys):
-            arguments = (keys, *state, self._periods, first, log)
+            arguments = (keys, self.slices.runs(), self._periods, first, log)
             first, steps = compiled_loops().join_slices(*arguments)
             for column in self.partials:
                 column.replay(log, steps, column.kernels.buffer(0))
@@ -369,28 +396,26 @@ class GridLane(Lane):
         `final` is the end up to which windows will not change any more; slices that no later window
         needs are dropped.
         """
-        reach = self._periods[:, 0] if self._changed is None else self._periods[:, :2].sum(1)
+        reach = self._periods[:, PERIOD_SIZE]
+        reach = reach if self._changed is None else reach + self._periods[:, PERIOD_EVERY]
         keep = less(final, int(reach.max(initial=0)) - 1)
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
-        bounds = (self._after, upto, past, keep, self._stride)
+        marks = Watermarks(self._after, upto, past, keep, self._stride)
         step = self._edges.step if self._changed is None else 0
+        windows = Definitions(self._periods, listed, step, self._changed is not None)
         key, gathered, held = 0, [], len(self.slices)
         self._note_due(upto, journal)
         locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
-                key,
-                self.keys,
-                *self._state(),
-                *bounds,
-                self._periods,
-                step,
-                listed,
-                self._changed is not None,
-                self._out,
-                locator,
+                (key, self.keys),
+                self.slices.runs(),
+                self._times(),
+                marks,
+                windows,
+                (self._out, locator),
             )
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:
@@ -400,11 +425,11 @@ class GridLane(Lane):
         if len(self.slices) < held:
             self._lost = max(self._lost, int(keep.max()))
         self._after = upto
-        windows = together(gathered) if gathered else lines(0)
-        windows = self._whole(windows) if self._added else windows
+        found = together(gathered) if gathered else lines(0)
+        found = self._whole(found) if self._added else found
         journal.fields(self._edges)
         self._edges.forget(int(keep.min(initial=NEVER)))
-        return windows
+        return found
 
     def _note_due(self, upto: Array, journal: Journal) -> None:
         """Note what `report_grid` will change: of keys that are due, and of their late slices."""
@@ -420,7 +445,7 @@ class GridLane(Lane):
             head, first = slices.head[late], np.empty(len(late), np.int64)
             tail = head + slices.length[late]
             compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
-            journal.items(span(first, tail - first), slices.meta[:, 2])
+            journal.items(span(first, tail - first), slices.meta[:, SLICE_LATE])
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:
@@ -431,13 +456,13 @@ class GridLane(Lane):
         """List the windows that do not repeat and have slices: those due, and those that may change."""
         lines: list[tuple[int, int, int, int]] = []
         if self._listed:
-            starts = np.unique(self.slices.meta[self.slices.live(), 0]).tolist()
+            starts = np.unique(self.slices.meta[self.slices.live(), SLICE_START]).tolist()
             low, latest = int(past.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
             for d, window in self._listed:
                 held = windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
                 lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
                 lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
-        return np.array(lines, np.int64).reshape(-1, 4)
+        return np.array(lines, np.int64).reshape(-1, LISTED_COLUMNS)
 
 
 def less(values: Array, amount: int) -> Array:

@@ -12,13 +12,29 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.edges import Edges
-from muntin.slicing.lane import END, KEY, KIND, START, UPDATE, Prepared, Report, lifted, longer
-from muntin.slicing.lanes.grid_lane import PLAIN, GridLane, less
+from muntin.slicing.lane import Prepared, Report, lifted, longer
+from muntin.slicing.lanes.grid_lane import GridLane, less
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.tables import (
+    END,
+    GROUP_COLUMNS,
+    KEY,
+    KIND,
+    PLAIN_SLICE,
+    ROW_MEASURE,
+    ROW_NEW,
+    SLICE_LATE,
+    SLICE_ROWS,
+    SLICE_START,
+    START,
+    UPDATE,
+)
 from muntin.windows import ContextFreeWindow
+
+NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
 class MeasuredLane(GridLane):
@@ -36,7 +52,7 @@ class MeasuredLane(GridLane):
         *,
         lateness: int,
         ordered: bool,
-        width: int = PLAIN,
+        width: int = PLAIN_SLICE,
         changes: bool = False,
     ) -> None:
         super().__init__(
@@ -113,8 +129,9 @@ class DeltaLane(MeasuredLane):
         """Leave out rows of other slices: at one time there may be rows of several."""
         owner = np.repeat(np.arange(len(places)), hi - lo)
         at = np.arange(len(owner)) + np.repeat(hi - np.cumsum(hi - lo), hi - lo)
-        starts = self._edges.starts(np.ascontiguousarray(kept.runs.meta[at, 1])) if len(at) else at
-        mine = starts == self.slices.meta[places[owner], 0]
+        measure = np.ascontiguousarray(kept.runs.meta[at, ROW_MEASURE])
+        starts = self._edges.starts(measure) if len(at) else at
+        mine = starts == self.slices.meta[places[owner], SLICE_START]
         count = np.bincount(owner[mine], minlength=len(places))
         if (count == 0).any():  # what was saved of rows is not of these slices
             raise ValueError(f"slices of {self.column!r} have no rows among those that are kept")
@@ -139,8 +156,8 @@ class DeltaLane(MeasuredLane):
         """
         time = np.full(len(time), NEVER) if self._ordered else time
         come_to = np.full(self.slices.keys, ALWAYS)
-        state = (self.slices.meta, self.slices.head, self.slices.length)
-        compiled_loops().last_before(self.keys, *state, time, int(self._ordered), come_to)
+        runs, stride = self.slices.runs(), int(self._ordered)
+        compiled_loops().last_before(self.keys, runs, time, stride, come_to)
         return come_to
 
 
@@ -165,7 +182,7 @@ class RankLane(MeasuredLane):
         compiled_loops().rank_rows(rows.keys, after, ranks)
         covered = np.nonzero(self._last_ends(ranks) > ranks)[0]
         if len(covered) == 0:
-            return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], [], after)
+            return counts, Prepared(rows, NO_GROUPS, [], [], after)
         return counts, replace(self._grouped(rows.take(covered), ranks[covered]), counted=after)
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
@@ -203,7 +220,7 @@ class CountLane(MeasuredLane):
         rows = rows.take(np.nonzero(counts)[0]).in_order()
         if len(rows) == 0:
             return counts, None
-        return counts, Prepared(rows, np.zeros((0, 7), np.int64), [], self.kept.lift(rows))
+        return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         keys, cut = self.kept.insert(prepared.rows, prepared.kept, journal)
@@ -246,23 +263,25 @@ class CountLane(MeasuredLane):
         starts = np.maximum(edges[:-1], first_rank)
         ends = np.append(starts[1:], first_rank + count)
         meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
-        known = int(np.searchsorted(meta[:, 0], starts[0]))
-        aligned = known < len(meta) and meta[known, 0] == starts[0]
+        known = int(np.searchsorted(meta[:, SLICE_START], starts[0]))
+        aligned = known < len(meta) and meta[known, SLICE_START] == starts[0]
         journal.items([key], self._first, self._last, self._dirty)
-        journal.items(slice(head, head + count), rows.meta[:, 2])
+        journal.items(slice(head, head + count), rows.meta[:, ROW_NEW])
         self.slices.note(journal, np.array([key]), starts[:1])
-        held, old_rows = len(meta) - known, meta[known if aligned else len(meta) :, 1].copy()
+        held = len(meta) - known
+        old_rows = meta[known if aligned else len(meta) :, SLICE_ROWS].copy()
         self.slices.reserve(np.full(max(len(starts) - held, 0), key))
         self.slices.length[key] = known + len(starts)
         places = int(self.slices.head[key]) + known + np.arange(len(starts))
-        self.slices.meta[places, 0] = starts
-        self.slices.meta[places, 1] = ends - starts
-        self.slices.meta[places, 2] = 1
+        self.slices.meta[places, SLICE_START] = starts
+        self.slices.meta[places, SLICE_ROWS] = ends - starts
+        self.slices.meta[places, SLICE_LATE] = 1
         self._bound(np.array([key]))
         self._dirty[key] = min(int(self._dirty[key]), int(starts[0]))
         offset = head - first_rank
-        by = self._shifts(rows.meta[head : head + count, 2], starts, ends, first_rank, old_rows)
-        rows.meta[head : head + count, 2] = 0
+        new = rows.meta[head : head + count, ROW_NEW]
+        by = self._shifts(new, starts, ends, first_rank, old_rows)
+        new[:] = 0
         self._fold(key, places, starts + offset, ends + offset, by)
 
     def _shifts(
@@ -299,7 +318,7 @@ class CountLane(MeasuredLane):
         """Forget rows before the first slice, but none behind which a late row may still come."""
         live = self.slices.length > 0
         rows = self.kept.runs
-        first = self.slices.meta[np.where(live, self.slices.head, 0), 0]
+        first = self.slices.meta[np.where(live, self.slices.head, 0), SLICE_START]
         first = np.where(live, first, self._first_rank + rows.length[: len(live)])
         drop = np.maximum(np.minimum(first, final) - self._first_rank, 0)
         keys = np.nonzero(drop)[0]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from muntin.aggregators import Amta
-from muntin.slicing.lane import EMPTY, RESULT, RETRACT, UPDATE
 from muntin.slicing.lanes.context_state import Book
 from muntin.slicing.limits import ALWAYS, Array
+from muntin.slicing.tables import EMPTY, RESULT, RETRACT, UPDATE
 from muntin.slicing.tick_ends import all_ends, ends_after_rows
 from muntin.windows import Policy
 

@@ -8,26 +8,36 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.journal import Journal
+from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import (
-    GROUP_FIELDS,
-    RETRACT,
-    START,
-    Lane,
-    Prepared,
-    Report,
-    earliest,
-    lines,
-    longer,
-)
+from muntin.slicing.lane import Lane, Prepared, Report, earliest, lines, longer
 from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.tables import (
+    END,
+    GONE_COLUMNS,
+    GONE_FIRST,
+    GONE_KEY,
+    GONE_LAST,
+    GROUP_COLUMNS,
+    GROUP_FIRST,
+    GROUP_KEY,
+    KEY,
+    KIND,
+    REPORT_COLUMNS,
+    RETRACT,
+    SESSION_CHANGED,
+    SESSION_COLUMNS,
+    SESSION_REPORTED,
+    SLICE_START,
+    START,
+)
 from muntin.windows import Session
 
-CHANGED, REPORTED = 2, 6
-WIDTH = 7
+NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 
 
 class SessionLane(Lane):
@@ -45,7 +55,7 @@ class SessionLane(Lane):
         per_key: bool,
         keeps_rows: bool,
     ) -> None:
-        super().__init__([name], partials, WIDTH, keeps_rows)
+        super().__init__([name], partials, SESSION_COLUMNS, keeps_rows)
         self.windows = {name: window}
         self.gap = window.gap
         self.lateness = lateness
@@ -74,7 +84,7 @@ class SessionLane(Lane):
 
     def _grouped(self, rows: Rows) -> Prepared:
         group = np.empty(len(rows), np.int64)
-        found = np.empty((len(rows), GROUP_FIELDS), np.int64)
+        found = np.empty((len(rows), GROUP_COLUMNS), np.int64)
         arguments = (rows.keys, rows.times, self.gap, np.full(self.keys, -1), group, found)
         count = compiled_loops().group_sessions(*arguments)
         return self.fold(rows, None if count == 1 else group, found[:count])
@@ -82,19 +92,20 @@ class SessionLane(Lane):
     def alive(self) -> Array:
         alive = super().alive()
         for gone in self._gone:
-            alive[gone[:, 0]] = True
+            alive[gone[:, GONE_KEY]] = True
         return alive
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put the groups into the sessions they touch."""
         found, group, space = prepared.found, 0, len(prepared.found)
         self._note_touched(found, journal)
-        keys = self.slices.reserve(np.ascontiguousarray(found[:, 0]))
-        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
+        keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
         while group < len(found):
-            log, gone = np.empty((4 * space, 3), np.int64), np.empty((space, 3), np.int64)
-            arguments = (group, len(found), found, self.gap, *state, log, gone)
-            group, steps, lost = compiled_loops().place_sessions(*arguments)
+            log = np.empty((4 * space, LOG_COLUMNS), np.int64)
+            gone = np.empty((space, GONE_COLUMNS), np.int64)
+            group, steps, lost = compiled_loops().place_sessions(
+                group, found, self.gap, self.slices.runs(), self.due, Notes(log, gone)
+            )
             self._gone.append(gone[:lost])
             self.follow(prepared, keys, log, steps)
             space *= 2
@@ -103,14 +114,14 @@ class SessionLane(Lane):
 
     def _note_touched(self, found: Array, journal: Journal) -> None:
         """Note the sessions that groups may extend or join, and all behind them."""
-        keys, first = earliest(found[:, 0], found[:, 4], self.slices.keys)
+        keys, first = earliest(found[:, GROUP_KEY], found[:, GROUP_FIRST], self.slices.keys)
         head = self.slices.head[keys]
         at = np.empty(len(keys), np.int64)
         tail = head + self.slices.length[keys]
         compiled_loops().find_all(self.slices.meta, head, tail, first - self.gap, at)
         held = tail > head
         before = np.where(held, np.maximum(at - 1, head), 0)  # it may reach the group
-        since = np.where(held, self.slices.meta[before, 0], first)
+        since = np.where(held, self.slices.meta[before, SLICE_START], first)
         journal.items(keys, self.due)
         journal.length(self._gone, self._stale)
         self.slices.note(journal, keys, since)
@@ -118,25 +129,26 @@ class SessionLane(Lane):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the sessions that are complete or have changed, and retract those that are no more."""
         self.refresh(journal)
-        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        gone = np.concatenate([*self._gone, NONE_GONE])
         self._gone = []
-        retracted = np.zeros((len(gone), 7), np.int64)
-        retracted[:, 0], retracted[:, 2] = gone[:, 0], gone[:, 1]
-        retracted[:, 3] = gone[:, 2] + self.gap
-        retracted[:, 6] = RETRACT
+        retracted = np.zeros((len(gone), REPORT_COLUMNS), np.int64)
+        retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
+        retracted[:, END] = gone[:, GONE_LAST] + self.gap
+        retracted[:, KIND] = RETRACT
         windows = np.concatenate([retracted, self._due(watermark, journal)])
         report = self.answer(windows[windows[:, START] >= self.begins])
         self.drop_kept(journal)
         return report
 
     def plain(self) -> dict[str, Any]:
-        gone = np.concatenate([*self._gone, np.empty((0, 3), np.int64)])
+        gone = np.concatenate([*self._gone, NONE_GONE])
         return {**super().plain(), "gone": gone, "begins": self.begins}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
-        gone = whole(plain["gone"], 3)
-        if len(gone) and not 0 <= gone[:, 0].min() <= gone[:, 0].max() < self.keys:
+        gone = whole(plain["gone"], GONE_COLUMNS)
+        keys = gone[:, GONE_KEY]
+        if len(gone) and not 0 <= keys.min() <= keys.max() < self.keys:
             raise ValueError(f"sessions are gone of keys that are not among {self.keys}")
         self._gone = [gone]
         self.begins = int(plain["begins"])
@@ -144,12 +156,13 @@ class SessionLane(Lane):
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
         self._note_due(journal)
-        state = (self.slices.meta, self.slices.head, self.slices.length, self.due)
-        bounds = (self.gap, self._after, self.lateness, self._stride)
+        upto, gaps = (self._after, self._stride), (self.gap, self.lateness)
         key, gathered = 0, [lines(0)]
         while key < self.keys:
-            arguments = (key, self.keys, *state, *bounds, 0, self._out)
-            key, count = compiled_loops().report_sessions(*arguments)
+            keys = (key, self.keys)
+            key, count = compiled_loops().report_sessions(
+                keys, self.slices.runs(), self.due, upto, gaps, self._out
+            )
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
@@ -161,4 +174,4 @@ class SessionLane(Lane):
         keys = np.nonzero(self.due[: self.keys] <= self._after[: max(self.keys, 1)])[0]
         places = span(slices.head[keys], slices.length[keys])
         journal.items(keys, slices.head, slices.length, self.due)
-        journal.items(places, slices.meta[:, CHANGED], slices.meta[:, REPORTED])
+        journal.items(places, slices.meta[:, SESSION_CHANGED], slices.meta[:, SESSION_REPORTED])

@@ -1,17 +1,28 @@
 """Runs of slices or rows side by side in one arena: the loops that make room in it.
 
-Compiled by `loops.py`; they know nothing of aggregates. Run k has its items at places [head[k],
-head[k] + length[k]) of the arena, inside the room [base[k], base[k] + room[k]) that is its own.
+They know nothing of aggregates. The items of run k are at places head[k] to head[k] + length[k] of the
+arena, within the room that it has: places base[k] to base[k] + room[k].
 """
 
 from typing import Any
 
 from muntin.kernels.loops.instructions import entry
+from muntin.kernels.loops.slice_log import LOG_OTHER, LOG_PLACE, LOG_STEP, OPEN
+from muntin.slicing.tables import (
+    MOVE_FROM,
+    MOVE_ITEMS,
+    MOVE_TO,
+    ROW_PLACE,
+    ROW_TIME,
+    SLICE_START,
+    Rooms,
+    Runs,
+)
 
 
 @entry
 def count_keys(items: Any, more: Any, keys: Any) -> Any:
-    """Count the items per key in more[key], which was 0, and write the keys down; return how many."""
+    """Count the items per key in more[key], which was 0; write each key once and return how many."""
     count = 0
     for i in range(len(items)):
         k = items[i]
@@ -23,7 +34,7 @@ def count_keys(items: Any, more: Any, keys: Any) -> Any:
 
 
 def wider(need: Any, room: Any) -> Any:
-    """Return the room of a run with so many items that is at its room's end.
+    """Return the room for a run of `need` items that has come to the end of its room.
 
     A run that leaves a third of its room free can move down in it; else it gets twice its length.
     """
@@ -31,23 +42,13 @@ def wider(need: Any, room: Any) -> Any:
 
 
 @entry
-def claim_room(
-    keys: Any,
-    more: Any,
-    base: Any,
-    room: Any,
-    head: Any,
-    length: Any,
-    moved: Any,
-    top: Any,
-    places: Any,
-    moves: Any,
-) -> Any:
+def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> Any:
     """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
 
-    Wider rooms are at the top. moves[j] is (from, to, items). more is 0 again after it. If the arena has
-    too few places, nothing is done, and instead of moves -1 is returned.
+    Wider rooms are at the top. more[key] is 0 afterwards. If the arena has too few places, nothing
+    changes, and the number of moves is -1.
     """
+    head, length, base, room, more, moved = rooms
     wanted = top
     for j in range(len(keys)):
         k = keys[j]
@@ -70,17 +71,18 @@ def claim_room(
             top += size
         moved[k] = True
         if length[k] > 0:
-            moves[count, 0] = head[k]
-            moves[count, 1] = base[k]
-            moves[count, 2] = length[k]
+            moves[count, MOVE_FROM] = head[k]
+            moves[count, MOVE_TO] = base[k]
+            moves[count, MOVE_ITEMS] = length[k]
             count += 1
         head[k] = base[k]
     return top, count
 
 
 @entry
-def widen_rooms(keys: Any, more: Any, head: Any, base: Any, length: Any, room: Any) -> None:
-    """Let each run that has no room for more[key] items have a wider one, wherever it will lie."""
+def widen_rooms(keys: Any, rooms: Rooms) -> None:
+    """Widen the room of each run that has no room for more[key] items, wherever it will lie."""
+    head, length, base, room, more, _ = rooms
     for j in range(len(keys)):
         k = keys[j]
         need = length[k] + more[k]
@@ -90,30 +92,30 @@ def widen_rooms(keys: Any, more: Any, head: Any, base: Any, length: Any, room: A
 
 @entry
 def move_runs(source: Any, target: Any, moves: Any) -> None:
-    """Move blocks (from, to, items) of an arena, one after the other, to another or within it.
+    """Move blocks of items from one arena to another or within one, one block after the other.
 
-    Within an arena a run moves down in its room or into a room that is empty: a block is never written
-    over before it has moved.
+    Within an arena a run moves down in its room or into an empty room, so a block is never overwritten
+    before it has moved.
     """
     for j in range(len(moves)):
-        a = moves[j, 0]
-        b = moves[j, 1]
-        for i in range(moves[j, 2]):
+        a = moves[j, MOVE_FROM]
+        b = moves[j, MOVE_TO]
+        for i in range(moves[j, MOVE_ITEMS]):
             for c in range(source.shape[1]):
                 target[b + i, c] = source[a + i, c]
 
 
 @entry
-def insert_rows(
-    meta: Any, head: Any, length: Any, keys: Any, new: Any, lo: Any, hi: Any, cut: Any, moves: Any
-) -> Any:
-    """Merge rows that are sorted by (key, time) into their runs, behind rows of equal time.
+def insert_rows(runs: Runs, keys: Any, new: Any, bounds: Any, cut: Any, moves: Any) -> Any:
+    """Merge rows that are sorted by key and time into their runs, behind rows of equal time.
 
-    `new` holds the rows' meta data, the time first. Rows [lo[j], hi[j]) are of run keys[j], and there is
-    room for them. place[i] is not returned but written over new[i, 1]; cut[j] is how many items the run
-    has before the first row that went in. moves[m] is (from, to), all to be done at once.
+    `bounds` are (lo, hi): rows lo[j] to hi[j] of `new` belong to run keys[j], which has room for them.
+    Return the number of moves, which are to be done at once. Column ROW_PLACE of `new` becomes the place
+    of each row; cut[j] is the number of items that the run has before the first new row.
     """
-    width = meta.shape[1]
+    table, head, length = runs
+    lo, hi = bounds
+    width = table.shape[1]
     count = 0
     for j in range(len(keys)):
         k = keys[j]
@@ -121,18 +123,18 @@ def insert_rows(
         at = old + hi[j] - lo[j]
         i = hi[j] - 1
         while i >= lo[j]:
-            t = new[i, 0]
-            while old >= head[k] and meta[old, 0] > t:
-                moves[count, 0] = old
-                moves[count, 1] = at
+            t = new[i, ROW_TIME]
+            while old >= head[k] and table[old, ROW_TIME] > t:
+                moves[count, MOVE_FROM] = old
+                moves[count, MOVE_TO] = at
                 count += 1
                 for c in range(width):
-                    meta[at, c] = meta[old, c]
+                    table[at, c] = table[old, c]
                 old -= 1
                 at -= 1
             for c in range(width):
-                meta[at, c] = new[i, c]
-            new[i, 1] = at
+                table[at, c] = new[i, c]
+            new[i, ROW_PLACE] = at
             at -= 1
             i -= 1
         cut[j] = old + 1 - head[k]
@@ -140,36 +142,36 @@ def insert_rows(
     return count
 
 
-def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
+def find(table: Any, lo: Any, hi: Any, t: Any) -> Any:
     """Return the first place in [lo, hi) whose start is not before t.
 
-    Looks at either end, then where t would be if starts were even, and around it in doubling steps.
+    Look at either end, then where t would be if starts were even, and around it in doubling steps.
     """
     for _ in range(2):
-        if lo >= hi or meta[lo, 0] >= t:
+        if lo >= hi or table[lo, SLICE_START] >= t:
             return lo
         lo += 1
     a = lo
     if hi - lo > 8:
-        if meta[hi - 1, 0] < t:
+        if table[hi - 1, SLICE_START] < t:
             return hi
-        first = meta[lo, 0]
-        share = float(t - first) / float(meta[hi - 1, 0] - first + 1)
+        first = table[lo, SLICE_START]
+        share = float(t - first) / float(table[hi - 1, SLICE_START] - first + 1)
         a = max(lo, min(hi - 1, lo + int(share * (hi - lo))))
         step = 1
-        while a > lo and meta[a - 1, 0] >= t:
+        while a > lo and table[a - 1, SLICE_START] >= t:
             hi = a
             a = max(lo, a - step)
             step *= 2
     step = 1
-    while a < hi and meta[a, 0] < t:
+    while a < hi and table[a, SLICE_START] < t:
         lo = a + 1
         a += step
         step *= 2
     hi = min(a, hi)
     while lo < hi:
         middle = (lo + hi) // 2
-        if meta[middle, 0] < t:
+        if table[middle, SLICE_START] < t:
             lo = middle + 1
         else:
             hi = middle
@@ -177,25 +179,25 @@ def find(meta: Any, lo: Any, hi: Any, t: Any) -> Any:
 
 
 @entry
-def find_all(meta: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
-    """Find each t[j] among the places [lo[j], hi[j])."""
+def find_all(table: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
+    """Find each t[j] among the places lo[j] to hi[j]."""
     for j in range(len(t)):
-        out[j] = find(meta, lo[j], hi[j], t[j])
+        out[j] = find(table, lo[j], hi[j], t[j])
 
 
-def note(log: Any, n: Any, step: Any, a: Any, b: Any) -> Any:
-    """Write a step down for the partials to follow; return how many there are."""
-    log[n, 0] = step
-    log[n, 1] = a
-    log[n, 2] = b
+def log_step(log: Any, n: Any, step: Any, place: Any, other: Any) -> Any:
+    """Write a step into the log that partials follow; return the number of steps."""
+    log[n, LOG_STEP] = step
+    log[n, LOG_PLACE] = place
+    log[n, LOG_OTHER] = other
     return n + 1
 
 
-def open_place(meta: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
-    """Move the slices at [p, tail) up by one place, and write that down."""
+def open_place(table: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
+    """Move the slices at [p, tail) up by one place, and log that."""
     if p == tail:
         return n
     for q in range(tail, p, -1):
-        for c in range(meta.shape[1]):
-            meta[q, c] = meta[q - 1, c]
-    return note(log, n, 4, p, tail)
+        for c in range(table.shape[1]):
+            table[q, c] = table[q - 1, c]
+    return log_step(log, n, OPEN, p, tail)

@@ -1,17 +1,44 @@
-"""Slices whose edges are the same for all keys: rows to groups, groups to slices.
-
-Compiled by `loops.py`. A slice is a row of meta: 0 where it starts, 1 how many rows it has, 2 how many
-of them came late since the last report, and where a plan needs it 3 and 4 the times of its first and
-last row, 5 whether its partials must be folded anew. A group is the rows of one batch that share key and
-slice: found[g] = key, start, rows, late rows, first and last time, number of its first row.
-"""
+"""Slices whose edges are the same for all keys: rows to groups, groups to slices."""
 
 from typing import Any
 
 import numpy as np
 
 from muntin.kernels.loops.instructions import U, entry
-from muntin.slicing.loops.arena_moves import find, note, open_place
+from muntin.kernels.loops.slice_log import ADD, CLOSE, JOIN, LATE, NEW
+from muntin.slicing.limits import ALWAYS, NEVER
+from muntin.slicing.loops.arena_moves import find, log_step, open_place
+from muntin.slicing.tables import (
+    GROUP_FIRST,
+    GROUP_KEY,
+    GROUP_LAST,
+    GROUP_LATE,
+    GROUP_ROW,
+    GROUP_ROWS,
+    GROUP_START,
+    PERIOD_EVERY,
+    PERIOD_ORIGIN,
+    PERIOD_SIZE,
+    REFOLDED_SLICE,
+    SLICE_FIRST,
+    SLICE_LAST,
+    SLICE_LATE,
+    SLICE_ROWS,
+    SLICE_STALE,
+    SLICE_START,
+    STALE_END,
+    STALE_FIRST,
+    STALE_KEY,
+    STALE_PLACE,
+    TIMED_SLICE,
+    BatchRows,
+    HashTable,
+    KeyTimes,
+    Runs,
+)
+
+FEW_WINDOWS = 4
+"""For more definitions it costs too much to find out when a new slice is due."""
 
 
 def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
@@ -22,10 +49,10 @@ def first_end(size: Any, every: Any, origin: Any, after: Any) -> Any:
 
 @entry
 def ordered_edges(steps: Any, offsets: Any, lo: Any, hi: Any, cells: Any, edges: Any) -> Any:
-    """Write down the last edge up to lo and those in (lo, hi], in order and each once; return how many.
+    """Write the last edge up to lo and those in (lo, hi], in order and each once; return how many.
 
     Edges are k * step + offset. They are dealt into cells of the stretch, which are zeros at first and
-    about as many as edges, so that next to nothing is left to be put in order.
+    about as many as edges, so that little remains to be sorted.
     """
     edges[0] = (lo - offsets[0]) // steps[0] * steps[0] + offsets[0]
     per_unit = float(len(cells) - 1) / (float(hi - lo) + 1.0)
@@ -116,171 +143,165 @@ def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
 
 @entry
 def group_rows(
-    keys: Any,
-    starts: Any,
-    measure: Any,
-    times: Any,
-    after: Any,
-    stride: Any,
-    secret: Any,
-    table: Any,
-    group: Any,
-    found: Any,
+    rows: BatchRows, after: Any, stride: Any, hashing: HashTable, group: Any, found: Any
 ) -> Any:
-    """Give each row the number of its group; `table` is an empty hash table of a power of two slots.
+    """Find the groups of a batch and the group of each row; return the number of groups.
 
-    Where a row is looked for depends on a secret, so that nobody can choose times that all meet.
+    after[key * stride] is the end up to which windows of a key were reported: rows before it are late.
+    Where a row is looked up depends on a secret, so that nobody can choose times that collide.
     """
+    keys, starts, measure, times = rows
+    table, secret = hashing
     mask = len(table) - 1
     count = 0
     g = -1
     for i in range(len(keys)):
         k = keys[i]
         s = starts[i]
-        if g < 0 or found[g, 1] != s or found[g, 0] != k:
+        if g < 0 or found[g, GROUP_START] != s or found[g, GROUP_KEY] != k:
             h = U(k) * secret[0] + U(s) * secret[1]
             h = (h ^ (h >> U(32))) * secret[2]
             slot = np.int64((h >> U(32)) & U(mask))
             g = table[slot] - 1
-            while g >= 0 and (found[g, 0] != k or found[g, 1] != s):
+            while g >= 0 and (found[g, GROUP_KEY] != k or found[g, GROUP_START] != s):
                 slot = (slot + 1) & mask
                 g = table[slot] - 1
             if g < 0:
                 g = count
                 count += 1
                 table[slot] = count
-                found[g, 0] = k
-                found[g, 1] = s
-                found[g, 2] = 0
-                found[g, 3] = 0
-                found[g, 4] = times[i]
-                found[g, 5] = times[i]
-                found[g, 6] = i
+                found[g, GROUP_KEY] = k
+                found[g, GROUP_START] = s
+                found[g, GROUP_ROWS] = 0
+                found[g, GROUP_LATE] = 0
+                found[g, GROUP_FIRST] = times[i]
+                found[g, GROUP_LAST] = times[i]
+                found[g, GROUP_ROW] = i
         group[i] = g
-        found[g, 2] += 1
+        found[g, GROUP_ROWS] += 1
         if measure[i] < after[k * stride]:
-            found[g, 3] += 1
-        found[g, 4] = min(found[g, 4], times[i])
-        found[g, 5] = max(found[g, 5], times[i])
+            found[g, GROUP_LATE] += 1
+        found[g, GROUP_FIRST] = min(found[g, GROUP_FIRST], times[i])
+        found[g, GROUP_LAST] = max(found[g, GROUP_LAST], times[i])
     return count
 
 
-def next_due(windows: Any, start: Any) -> Any:
-    """Return when a key with a new slice is due at the earliest; at once if it is much to find out."""
-    if len(windows) == 0 or len(windows) > 4:
-        return -9223372036854775808
-    e = 9223372036854775807
-    for d in range(len(windows)):
-        e = min(e, first_end(windows[d, 0], windows[d, 1], windows[d, 2], start))
+def next_due(periods: Any, start: Any) -> Any:
+    """Return when a key with a new slice is due at the earliest; ALWAYS if that costs too much."""
+    if len(periods) == 0 or len(periods) > FEW_WINDOWS:
+        return ALWAYS
+    e = NEVER
+    for d in range(len(periods)):
+        size, every = periods[d, PERIOD_SIZE], periods[d, PERIOD_EVERY]
+        e = min(e, first_end(size, every, periods[d, PERIOD_ORIGIN], start))
     return e
+
+
+def add_to_slice(table: Any, p: Any, found: Any, g: Any) -> Any:
+    """Count a group into the slice at place p; return the step that partials have to follow."""
+    step = ADD
+    if table.shape[1] >= TIMED_SLICE:
+        if found[g, GROUP_FIRST] < table[p, SLICE_LAST]:
+            step = LATE
+            if table.shape[1] >= REFOLDED_SLICE:
+                table[p, SLICE_STALE] = 1
+        table[p, SLICE_FIRST] = min(table[p, SLICE_FIRST], found[g, GROUP_FIRST])
+        table[p, SLICE_LAST] = max(table[p, SLICE_LAST], found[g, GROUP_LAST])
+    table[p, SLICE_ROWS] += found[g, GROUP_ROWS]
+    table[p, SLICE_LATE] += found[g, GROUP_LATE]
+    return step
+
+
+def new_slice(table: Any, p: Any, found: Any, g: Any) -> None:
+    """Write a slice that consists of a group."""
+    table[p, SLICE_START] = found[g, GROUP_START]
+    table[p, SLICE_ROWS] = found[g, GROUP_ROWS]
+    table[p, SLICE_LATE] = found[g, GROUP_LATE]
+    if table.shape[1] >= TIMED_SLICE:
+        table[p, SLICE_FIRST] = found[g, GROUP_FIRST]
+        table[p, SLICE_LAST] = found[g, GROUP_LAST]
+    if table.shape[1] >= REFOLDED_SLICE:
+        table[p, SLICE_STALE] = 0
 
 
 @entry
 def place_groups(
-    found: Any,
-    order: Any,
-    meta: Any,
-    head: Any,
-    length: Any,
-    due: Any,
-    dirty: Any,
-    first: Any,
-    last: Any,
-    windows: Any,
-    log: Any,
+    found: Any, order: Any, runs: Runs, times: KeyTimes, periods: Any, log: Any
 ) -> Any:
-    """Put each group into its slice, or a new one, and write down what was done.
+    """Put each group into its slice, or a new one; return the number of steps in the log.
 
     Groups are taken in the given order, or as they are if there is none.
     """
+    table, head, length = runs
+    due, dirty, first, last = times
     n = 0
-    timed = meta.shape[1] > 3
     for i in range(len(found)):
         g = order[i] if len(order) > 0 else i
-        k = found[g, 0]
-        s = found[g, 1]
+        k = found[g, GROUP_KEY]
+        s = found[g, GROUP_START]
         h = head[k]
         tail = h + length[k]
         p = tail - 1
         start = last[k]
         if p >= h and start > s:
-            p = find(meta, h, p, s + 1) - 1
-            start = meta[max(p, h), 0]
+            p = find(table, h, p, s + 1) - 1
+            start = table[max(p, h), SLICE_START]
         if p >= h and start == s:
-            log[n, 0] = 1
-            if timed:
-                if found[g, 4] < meta[p, 4]:
-                    log[n, 0] = 2
-                    if meta.shape[1] > 5:
-                        meta[p, 5] = 1
-                meta[p, 3] = min(meta[p, 3], found[g, 4])
-                meta[p, 4] = max(meta[p, 4], found[g, 5])
-            meta[p, 1] += found[g, 2]
-            meta[p, 2] += found[g, 3]
+            n = log_step(log, n, add_to_slice(table, p, found, g), p, g)
         else:
             p += 1
-            n = open_place(meta, p, tail, log, n)
+            n = open_place(table, p, tail, log, n)
             length[k] += 1
             if p == h:
                 first[k] = s
             if p == tail:
                 last[k] = s
-            due[k] = min(due[k], next_due(windows, s))
-            log[n, 0] = 0
-            meta[p, 0] = s
-            meta[p, 1] = found[g, 2]
-            meta[p, 2] = found[g, 3]
-            if timed:
-                meta[p, 3] = found[g, 4]
-                meta[p, 4] = found[g, 5]
-                if meta.shape[1] > 5:
-                    meta[p, 5] = 0
-        log[n, 1] = p
-        log[n, 2] = g
-        n += 1
-        if found[g, 3] > 0:
+            due[k] = min(due[k], next_due(periods, s))
+            new_slice(table, p, found, g)
+            n = log_step(log, n, NEW, p, g)
+        if found[g, GROUP_LATE] > 0:
             dirty[k] = min(dirty[k], s)
-            due[k] = -9223372036854775808
+            due[k] = ALWAYS
     return n
 
 
 @entry
-def stale_slices(keys: Any, meta: Any, head: Any, length: Any, out: Any) -> Any:
-    """Write down (key, place, start, end) of the slices to fold anew, and mark them folded."""
+def stale_slices(keys: Any, runs: Runs, out: Any) -> Any:
+    """Write the slices that must be folded again, and mark them as folded; return how many."""
+    table, head, length = runs
     n = 0
     for j in range(len(keys)):
         k = keys[j]
         tail = head[k] + length[k]
         for p in range(head[k], tail):
-            if meta[p, 5] > 0:
+            if table[p, SLICE_STALE] > 0:
                 if n == len(out):
                     return -1
-                out[n, 0] = k
-                out[n, 1] = p
-                out[n, 2] = meta[p, 3]
-                out[n, 3] = meta[p, 4] + 1
+                out[n, STALE_KEY] = k
+                out[n, STALE_PLACE] = p
+                out[n, STALE_FIRST] = table[p, SLICE_FIRST]
+                out[n, STALE_END] = table[p, SLICE_LAST] + 1
                 n += 1
     for j in range(n):
-        meta[out[j, 1], 5] = 0
+        table[out[j, STALE_PLACE], SLICE_STALE] = 0
     return n
 
 
 @entry
-def last_before(
-    keys: Any, meta: Any, head: Any, length: Any, time: Any, stride: Any, out: Any
-) -> None:
-    """Find for each key the start of its last slice that has a row before a time."""
+def last_before(keys: Any, runs: Runs, time: Any, stride: Any, out: Any) -> None:
+    """Find for each key the start of its last slice that has a row before time[key * stride]."""
+    table, head, length = runs
     for k in range(keys):
         p = head[k] + length[k] - 1
-        while p >= head[k] and meta[p, 3] >= time[k * stride]:
+        while p >= head[k] and table[p, SLICE_FIRST] >= time[k * stride]:
             p -= 1
         if p >= head[k]:
-            out[k] = meta[p, 0]
+            out[k] = table[p, SLICE_START]
 
 
 @entry
 def rank_rows(keys: Any, next_rank: Any, ranks: Any) -> None:
-    """Number each key's rows from next_rank[key] on, which is moved forward."""
+    """Number the rows of each key from next_rank[key] on, which moves forward."""
     for i in range(len(keys)):
         k = keys[i]
         ranks[i] = next_rank[k]
@@ -289,7 +310,7 @@ def rank_rows(keys: Any, next_rank: Any, ranks: Any) -> None:
 
 @entry
 def first_fall(keys: Any, times: Any, last: Any) -> Any:
-    """Return the first row that is before its key's last one, -1 if there is none."""
+    """Return the first row that is before the last one of its key, or -1."""
     for i in range(len(keys)):
         k = keys[i]
         if times[i] < last[k]:
@@ -298,24 +319,23 @@ def first_fall(keys: Any, times: Any, last: Any) -> Any:
     return -1
 
 
-def starts_between(windows: Any, a: Any, b: Any) -> Any:
+def starts_between(periods: Any, a: Any, b: Any) -> Any:
     """Whether a window starts in (a, b]."""
     found = False
-    for d in range(len(windows)):
-        every = windows[d, 1]
-        origin = windows[d, 2]
+    for d in range(len(periods)):
+        every = periods[d, PERIOD_EVERY]
+        origin = periods[d, PERIOD_ORIGIN]
         found = found or (a - origin) // every != (b - origin) // every
     return found
 
 
 @entry
-def join_slices(
-    keys: Any, meta: Any, head: Any, length: Any, windows: Any, first: Any, log: Any
-) -> Any:
-    """Join neighbouring slices between which no window starts, and write down what was done.
+def join_slices(keys: Any, runs: Runs, periods: Any, first: Any, log: Any) -> Any:
+    """Join neighbouring slices between which no window starts, from keys[first] on.
 
-    Returns (the key to go on with, steps); a key for which the log is too short is not begun.
+    Return (the key to go on with, steps in the log); a key for which the log is too short is not begun.
     """
+    table, head, length = runs
     n = 0
     for j in range(first, len(keys)):
         k = keys[j]
@@ -324,16 +344,16 @@ def join_slices(
         if n + 2 * length[k] > len(log):
             return j, n
         while p + 1 < tail:
-            if starts_between(windows, meta[p, 0], meta[p + 1, 0]):
+            if starts_between(periods, table[p, SLICE_START], table[p + 1, SLICE_START]):
                 p += 1
                 continue
-            n = note(log, n, 3, p, p + 1)
-            n = note(log, n, 5, p + 1, tail)
-            meta[p, 1] += meta[p + 1, 1]
-            meta[p, 2] += meta[p + 1, 2]
+            n = log_step(log, n, JOIN, p, p + 1)
+            n = log_step(log, n, CLOSE, p + 1, tail)
+            table[p, SLICE_ROWS] += table[p + 1, SLICE_ROWS]
+            table[p, SLICE_LATE] += table[p + 1, SLICE_LATE]
             tail -= 1
             for q in range(p + 1, tail):
-                for c in range(meta.shape[1]):
-                    meta[q, c] = meta[q + 1, c]
+                for c in range(table.shape[1]):
+                    table[q, c] = table[q + 1, c]
         length[k] = tail - head[k]
     return len(keys), n

@@ -1,16 +1,41 @@
 """Open addressing: words, or texts of bytes, to dense numbers.
 
-`slots` has 2^k places that are probed one after another from a key's hash on, and a last one for null,
-which is a key too. A slot holds a key's number, or -1; what the key is lies beside, by number, so that
-a slot takes four bytes and the slots of many keys stay in the processor's cache. Places depend on a
-secret of the process (`secret.py`), so that nobody can choose keys that all meet. A loop that has no
-room for another key returns how far it came, and the caller grows the table. Written out into a
-generated module, as `kernels/drivers.py` is.
+A table has 2^k slots that are probed one after another from a key's hash on, and a last one for null,
+which is a key too. A slot holds a key's number, or -1; the key itself lies in another array, by number,
+so that a slot takes four bytes and the slots of many keys stay in the processor's cache. Where a key is
+looked up depends on a secret of the process (`hash_secret.py`), so that nobody can choose keys that
+collide. A loop that has no room for another key returns how far it came, and the caller grows the table.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import U, entry, folded, leading_zeros
+
+
+class Words(NamedTuple):
+    """A table of keys that are words."""
+
+    slots: Any
+    keys: Any  # the word of each number
+    secret: Any
+
+
+class Texts(NamedTuple):
+    """A table of keys that are texts: number n is texts[ends[n] : ends[n + 1]]."""
+
+    slots: Any
+    keys: Any  # the word by which each text is looked up
+    secret: Any
+    ends: Any
+    texts: Any
+
+
+class TextColumn(NamedTuple):
+    """The texts of some rows: data[offsets[row] : offsets[row + 1]]; valid is empty without nulls."""
+
+    data: Any
+    offsets: Any
+    valid: Any
 
 
 def place_of(word: Any, shift: Any, secret: Any) -> Any:
@@ -103,10 +128,13 @@ def refill(slots: Any, keys: Any, count: Any, null: Any, secret: Any) -> None:
 
 
 @entry
-def number_words(
-    words: Any, valid: Any, row: Any, slots: Any, keys: Any, count: Any, secret: Any, out: Any
-) -> Any:
-    """Number the words from `row` on; return the row it came to, and the number of keys then."""
+def number_words(column: Any, row: Any, table: Words, count: Any, out: Any) -> Any:
+    """Number the words from `row` on; return the row it came to, and the number of keys then.
+
+    `column` is (words, valid); valid is empty if there are no nulls.
+    """
+    words, valid = column
+    slots, keys, secret = table
     rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
     last = U(len(slots) - 1)
     mask = last - U(1)
@@ -131,23 +159,10 @@ def number_words(
 
 
 @entry
-def number_texts(
-    data: Any,
-    offsets: Any,
-    valid: Any,
-    row: Any,
-    slots: Any,
-    keys: Any,
-    ends: Any,
-    texts: Any,
-    count: Any,
-    secret: Any,
-    out: Any,
-) -> Any:
-    """Number the texts data[offsets[row] : offsets[row + 1]], as number_words does words.
-
-    The key of a text is its word; the text of number n is texts[ends[n] : ends[n + 1]].
-    """
+def number_texts(column: TextColumn, row: Any, table: Texts, count: Any, out: Any) -> Any:
+    """Number the texts of a column, as number_words does words."""
+    data, offsets, valid = column
+    slots, keys, secret, ends, texts = table
     rows, room, nullable = U(len(out)), U(len(keys)), len(valid) > 0
     last = U(len(slots) - 1)
     mask = last - U(1)

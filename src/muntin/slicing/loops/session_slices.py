@@ -1,185 +1,236 @@
-"""Sessions as slices: each slice is one session, extended and joined as rows come.
+"""Sessions as slices: each slice is one session, extended and joined as rows come."""
 
-Compiled by `loops.py`. A session is a row of meta: 0 its first time, 1 its rows, 2 whether it changed
-since it was reported, 3 and 4 its first and last time, 5 whether its partials must be folded anew, 6
-whether it was reported. A group is the rows of a batch that one key's session surely shares: found[g] =
-key, nothing, rows, nothing, first time, last time, number of its first row.
-"""
-
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import entry
-from muntin.slicing.loops.arena_moves import note, open_place
-from muntin.slicing.loops.grid_reports import write
+from muntin.kernels.loops.slice_log import ADD, CLOSE, JOIN, LATE, NEW
+from muntin.slicing.limits import ALWAYS, NEVER
+from muntin.slicing.loops.arena_moves import log_step, open_place
+from muntin.slicing.tables import (
+    END,
+    GONE_FIRST,
+    GONE_KEY,
+    GONE_LAST,
+    GROUP_FIRST,
+    GROUP_KEY,
+    GROUP_LAST,
+    GROUP_ROW,
+    GROUP_ROWS,
+    HI,
+    KEY,
+    KIND,
+    LO,
+    RESULT,
+    SESSION_CHANGED,
+    SESSION_REPORTED,
+    SLICE_FIRST,
+    SLICE_LAST,
+    SLICE_ROWS,
+    SLICE_STALE,
+    SLICE_START,
+    START,
+    UPDATE,
+    WINDOW,
+    Runs,
+)
+
+
+class Touched(NamedTuple):
+    """The sessions of one key that a group touches, at places first to last, in a run up to tail."""
+
+    first: Any
+    last: Any
+    tail: Any
+
+
+class Notes(NamedTuple):
+    """What was done: the log that partials follow, and the reported sessions that are no more."""
+
+    log: Any
+    gone: Any
 
 
 @entry
 def group_sessions(keys: Any, times: Any, gap: Any, current: Any, group: Any, found: Any) -> Any:
-    """Give each row the number of its group; current[k] is -1 for every key before."""
+    """Find the groups of a batch and the group of each row; return the number of groups.
+
+    current[key] is the last group of a key, -1 at first.
+    """
     count = 0
     for i in range(len(keys)):
         k = keys[i]
         t = times[i]
         g = current[k]
-        if g < 0 or t < found[g, 4] - gap or t > found[g, 5] + gap:
+        if g < 0 or t < found[g, GROUP_FIRST] - gap or t > found[g, GROUP_LAST] + gap:
             g = count
             count += 1
             current[k] = g
-            found[g, 0] = k
-            found[g, 2] = 0
-            found[g, 4] = t
-            found[g, 5] = t
-            found[g, 6] = i
+            found[g, GROUP_KEY] = k
+            found[g, GROUP_ROWS] = 0
+            found[g, GROUP_FIRST] = t
+            found[g, GROUP_LAST] = t
+            found[g, GROUP_ROW] = i
         group[i] = g
-        found[g, 2] += 1
-        found[g, 4] = min(found[g, 4], t)
-        found[g, 5] = max(found[g, 5], t)
+        found[g, GROUP_ROWS] += 1
+        found[g, GROUP_FIRST] = min(found[g, GROUP_FIRST], t)
+        found[g, GROUP_LAST] = max(found[g, GROUP_LAST], t)
     return count
 
 
+def note_gone(gone: Any, lost: Any, key: Any, table: Any, p: Any) -> Any:
+    """Note that the reported session at place p is no more; return how many there are."""
+    gone[lost, GONE_KEY] = key
+    gone[lost, GONE_FIRST] = table[p, SLICE_FIRST]
+    gone[lost, GONE_LAST] = table[p, SLICE_LAST]
+    return lost + 1
+
+
 def join_sessions(
-    meta: Any,
-    a: Any,
-    p: Any,
-    tail: Any,
-    k: Any,
-    g: Any,
-    found: Any,
-    log: Any,
-    n: Any,
-    gone: Any,
-    lost: Any,
+    table: Any, touched: Touched, found: Any, g: Any, notes: Notes, counts: Any
 ) -> Any:
-    """Make one session of those at [a, p] and the group g; those reported with other bounds are gone."""
-    first = min(found[g, 4], meta[a, 3])
-    last = max(found[g, 5], meta[p, 4])
-    same = a == p and first == meta[a, 3] and last == meta[a, 4]
-    late = found[g, 4] < meta[a, 4] or (a < p and found[g, 5] >= meta[a + 1, 3])
-    stale = 1 if late else meta[a, 5]
-    rows = meta[a, 1] + found[g, 2]
-    n = note(log, n, 2 if late else 1, a, g)
+    """Make one session of those that group g touches; those reported with other bounds are gone.
+
+    `counts` are (steps in the log, sessions gone); return them after it.
+    """
+    a, p, tail = touched
+    n, lost = counts
+    first = min(found[g, GROUP_FIRST], table[a, SLICE_FIRST])
+    last = max(found[g, GROUP_LAST], table[p, SLICE_LAST])
+    same = a == p and first == table[a, SLICE_FIRST] and last == table[a, SLICE_LAST]
+    late = found[g, GROUP_FIRST] < table[a, SLICE_LAST]
+    late = late or (a < p and found[g, GROUP_LAST] >= table[a + 1, SLICE_FIRST])
+    stale = 1 if late else table[a, SLICE_STALE]
+    rows = table[a, SLICE_ROWS] + found[g, GROUP_ROWS]
+    n = log_step(notes.log, n, LATE if late else ADD, a, g)
     for r in range(a, p + 1):
-        if meta[r, 6] == 1 and not same:
-            gone[lost, 0] = k
-            gone[lost, 1] = meta[r, 3]
-            gone[lost, 2] = meta[r, 4]
-            lost += 1
+        if table[r, SESSION_REPORTED] == 1 and not same:
+            lost = note_gone(notes.gone, lost, found[g, GROUP_KEY], table, r)
         if r > a:
-            rows += meta[r, 1]
-            stale = max(stale, meta[r, 5])
-            n = note(log, n, 3, a, a + 1)
-            n = note(log, n, 5, a + 1, tail - (r - a - 1))
+            rows += table[r, SLICE_ROWS]
+            stale = max(stale, table[r, SLICE_STALE])
+            n = log_step(notes.log, n, JOIN, a, a + 1)
+            n = log_step(notes.log, n, CLOSE, a + 1, tail - (r - a - 1))
     for i in range(p + 1, tail):
-        for c in range(7):
-            meta[i - (p - a), c] = meta[i, c]
-    meta[a, 0] = first
-    meta[a, 1] = rows
-    meta[a, 2] = 1
-    meta[a, 3] = first
-    meta[a, 4] = last
-    meta[a, 5] = stale
-    meta[a, 6] = 1 if same and meta[a, 6] == 1 else 0
+        for c in range(table.shape[1]):
+            table[i - (p - a), c] = table[i, c]
+    table[a, SLICE_START] = first
+    table[a, SLICE_ROWS] = rows
+    table[a, SESSION_CHANGED] = 1
+    table[a, SLICE_FIRST] = first
+    table[a, SLICE_LAST] = last
+    table[a, SLICE_STALE] = stale
+    table[a, SESSION_REPORTED] = 1 if same and table[a, SESSION_REPORTED] == 1 else 0
     return n, lost
+
+
+def new_session(table: Any, p: Any, found: Any, g: Any) -> None:
+    """Write a session that consists of a group."""
+    for c in range(table.shape[1]):
+        table[p, c] = 0
+    table[p, SLICE_START] = found[g, GROUP_FIRST]
+    table[p, SLICE_ROWS] = found[g, GROUP_ROWS]
+    table[p, SLICE_FIRST] = found[g, GROUP_FIRST]
+    table[p, SLICE_LAST] = found[g, GROUP_LAST]
 
 
 @entry
 def place_sessions(
-    first_group: Any,
-    count: Any,
-    found: Any,
-    gap: Any,
-    meta: Any,
-    head: Any,
-    length: Any,
-    due: Any,
-    log: Any,
-    gone: Any,
+    first_group: Any, found: Any, gap: Any, runs: Runs, due: Any, notes: Notes
 ) -> Any:
-    """Put each group into the sessions it touches, which become one; write down what was done.
+    """Put each group from first_group on into the sessions that it touches, which become one.
 
-    gone[j] = (key, first, last) of a reported session that is no more. Returns (the group to go on
-    with, steps in the log, sessions gone); a group that needs more space is not begun.
+    Return (the group to go on with, steps in the log, sessions gone); a group that needs more space is
+    not begun.
     """
+    table, head, length = runs
     n = 0
     lost = 0
-    for g in range(first_group, count):
-        k = found[g, 0]
-        first = found[g, 4]
-        last = found[g, 5]
+    for g in range(first_group, len(found)):
+        k = found[g, GROUP_KEY]
         h = head[k]
         tail = h + length[k]
         p = tail - 1
-        while p >= h and meta[p, 0] > last + gap:
+        while p >= h and table[p, SLICE_START] > found[g, GROUP_LAST] + gap:
             p -= 1
         a = p + 1
-        while a > h and meta[a - 1, 4] >= first - gap:
+        while a > h and table[a - 1, SLICE_LAST] >= found[g, GROUP_FIRST] - gap:
             a -= 1
-        if n + 2 * (p - a) + 4 > len(log) or lost + p - a + 1 > len(gone):
+        if n + 2 * (p - a) + 4 > len(notes.log) or lost + p - a + 1 > len(notes.gone):
             return g, n, lost
-        due[k] = -9223372036854775808
+        due[k] = ALWAYS
         if a > p:
-            n = open_place(meta, a, tail, log, n)
+            n = open_place(table, a, tail, notes.log, n)
             length[k] += 1
-            n = note(log, n, 0, a, g)
-            for c in range(7):
-                meta[a, c] = 0
-            meta[a, 0] = first
-            meta[a, 1] = found[g, 2]
-            meta[a, 3] = first
-            meta[a, 4] = last
+            n = log_step(notes.log, n, NEW, a, g)
+            new_session(table, a, found, g)
         else:
-            n, lost = join_sessions(meta, a, p, tail, k, g, found, log, n, gone, lost)
+            n, lost = join_sessions(table, Touched(a, p, tail), found, g, notes, (n, lost))
             length[k] -= p - a
-    return count, n, lost
+    return len(found), n, lost
+
+
+def write_session(out: Any, n: Any, key: Any, table: Any, p: Any, end: Any) -> None:
+    """Write the session at place p into a report."""
+    out[n, KEY] = key
+    out[n, WINDOW] = 0
+    out[n, START] = table[p, SLICE_FIRST]
+    out[n, END] = end
+    out[n, LO] = p
+    out[n, HI] = p + 1
+    out[n, KIND] = UPDATE if table[p, SESSION_REPORTED] == 1 else RESULT
+
+
+def report_session_run(table: Any, places: Any, key: Any, gap: Any, upto: Any, out: Any) -> Any:
+    """Report the sessions of one key that are due or changed.
+
+    `places` are (head, tail) of its run, `out` is (table, rows so far). Return (rows in all, when the
+    next session will be complete).
+    """
+    report, n = out
+    wake = NEVER
+    for p in range(places[0], places[1]):
+        end = table[p, SLICE_LAST] + gap
+        if table[p, SESSION_REPORTED] == 1:
+            if table[p, SESSION_CHANGED] == 1:
+                write_session(report, n, key, table, p, end)
+                n += 1
+        elif end < upto:
+            write_session(report, n, key, table, p, end)
+            n += 1
+            table[p, SESSION_REPORTED] = 1
+        else:
+            wake = min(wake, end + 1)
+        table[p, SESSION_CHANGED] = 0
+    return n, wake
 
 
 @entry
-def report_sessions(
-    first_key: Any,
-    keys: Any,
-    meta: Any,
-    head: Any,
-    length: Any,
-    due: Any,
-    gap: Any,
-    upto: Any,
-    lateness: Any,
-    stride: Any,
-    d: Any,
-    out: Any,
-) -> Any:
-    """Write down the sessions that are due or have changed, and drop those no row can reach.
+def report_sessions(keys: Any, runs: Runs, due: Any, upto: Any, gaps: Any, out: Any) -> Any:
+    """Report the sessions that are due or changed, key by key, and drop those that no row can reach.
 
-    Returns (the key to go on with, how many sessions); a key whose sessions do not fit is not begun.
+    `keys` are (the first key, behind the last), `upto` is (watermarks, stride), and `gaps` are the gap
+    and the lateness. Return (the key to go on with, sessions); a key whose sessions do not fit is not
+    begun.
     """
+    table, head, length = runs
+    watermarks, stride = upto
+    gap, lateness = gaps
     n = 0
-    for k in range(first_key, keys):
-        u = upto[k * stride]
+    for k in range(keys[0], keys[1]):
+        u = watermarks[k * stride]
         if due[k] > u:
             continue
         h = head[k]
         tail = h + length[k]
         if n + tail - h > len(out):
             return k, n
-        wake = 9223372036854775807
-        for p in range(h, tail):
-            end = meta[p, 4] + gap
-            if meta[p, 6] == 1:
-                if meta[p, 2] == 1:
-                    write(out, n, k, d, meta[p, 3], end, p, p + 1, 1)
-                    n += 1
-            elif end < u:
-                write(out, n, k, d, meta[p, 3], end, p, p + 1, 0)
-                n += 1
-                meta[p, 6] = 1
-            else:
-                wake = min(wake, end + 1)
-            meta[p, 2] = 0
-        while h < tail and meta[h, 6] == 1 and meta[h, 4] + 2 * gap + lateness <= u:
+        n, wake = report_session_run(table, (h, tail), k, gap, u, (out, n))
+        reach = 2 * gap + lateness
+        while h < tail and table[h, SESSION_REPORTED] == 1 and table[h, SLICE_LAST] + reach <= u:
             h += 1
         length[k] = tail - h
         head[k] = h
-        if h < tail and meta[h, 6] == 1:
-            wake = min(wake, meta[h, 4] + 2 * gap + lateness)
+        if h < tail and table[h, SESSION_REPORTED] == 1:
+            wake = min(wake, table[h, SLICE_LAST] + reach)
         due[k] = wake
-    return keys, n
+    return keys[1], n
