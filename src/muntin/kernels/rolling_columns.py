@@ -15,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.numbers import GREATEST
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.aggregators import ALGORITHMS, TwoStacksLite
 from muntin.kernels.codegen.build import Compiled, NotCompilableError, compiled
 from muntin.kernels.codegen.layout import Layout
+from muntin.kernels.loops.roll_spans import TimeFrame
 from muntin.kernels.spans import Array, Spans, time_spans, within_reach
 
 U = np.uint64
 ROWS_PER_THREAD = 1 << 19
 SHIFTED_BLOCK = 1 << 16
 SHIFT_SAMPLE = 1000
-LARGEST = 2**63
-EXACT_IN_FLOAT = 2**53
+SHORTEST_SUFFIXES = 1 << 12
+"""Rows that the suffixes of a window of time hold at first; they double when it is longer."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def roll_rows(
 
     def segment(lo: int, hi: int) -> None:
         for kernels in (plain, exact) if plain else (exact,):
-            if not kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n)):
+            if not kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), kernels.stretches(n)):
                 break
 
     _run(segment, _period_cuts(size, n, threads), threads)
@@ -115,7 +118,7 @@ def _roll_shifted(
         with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
             shift = np.mean(column[max(0, lo - n) : hi : 1 + n // SHIFT_SAMPLE][:SHIFT_SAMPLE])
         values = (column, np.array([shift], np.float64))
-        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n))
+        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), kernels.stretches(n))
         written = outs[0][max(lo, 1) : hi]
         if np.isnan(np.min(written, initial=0.0)):
             lost.append(True)
@@ -152,13 +155,13 @@ def roll_times(
     outs, values = kernels.outputs(len(rows)), rows.values()
     past = np.int64(closed in ("right", "neither"))
     now = np.int64(closed in ("right", "both"))
+    frame = TimeFrame(times, np.int64(size), past, now)
 
     def segment(lo: int, hi: int) -> None:
-        slots = 1 << 12
-        window = (np.int64(size), past, now)
+        slots = SHORTEST_SUFFIXES
         while lo < hi:
-            buffer = (kernels.buffer(slots), U(slots - 1))
-            lo = int(kernels.module.roll_times(values, outs, times, *window, U(lo), U(hi), *buffer))
+            suffixes = kernels.suffixes(slots)
+            lo = int(kernels.module.roll_times(values, outs, frame, U(lo), U(hi), suffixes))
             slots *= 2
 
     _run(segment, _even_cuts(len(rows), threads), threads)
@@ -181,16 +184,8 @@ def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> 
     slots = _power_of_two(spans.longest())
 
     def segment(lo: int, hi: int) -> None:
-        kernels.module.roll_spans(
-            values,
-            outs,
-            spans.starts,
-            spans.ends,
-            U(lo),
-            U(hi),
-            kernels.buffer(slots),
-            U(slots - 1),
-        )
+        suffixes = kernels.suffixes(slots)
+        kernels.module.roll_spans(values, outs, spans, U(lo), U(hi), suffixes)
 
     _run(segment, _even_cuts(len(spans.starts), threads), threads)
     if rows.valid is None:
@@ -260,7 +255,7 @@ def _exact_form(aggregate: Aggregate, rows: Rows, longest: int) -> Compiled:
     signed = None if kernel is None or rows.form else kernel.signed
     if signed is None or signed.narrow is None or column.dtype != np.int64:
         return compiled(aggregate, rows.layout())
-    stays_narrow = _largest(column) * longest < LARGEST
+    stays_narrow = _largest(column) * longest <= GREATEST
     return compiled(aggregate, rows.layout("narrow" if stays_narrow else ""))
 
 

@@ -8,39 +8,21 @@ by group, and windows stay inside their group.
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from muntin.aggregates.numbers import GREATEST
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.kernels.loops import find_spans
+from muntin.kernels.loops.loop_arguments import Array as Array  # callers import both from here
+from muntin.kernels.loops.loop_arguments import Spans as Spans
 
-Array = np.ndarray[Any, Any]
 Bound = int | float | None
 Side = Literal["left", "right"]
 CLOSED = ("right", "left", "both", "neither")
-FURTHEST = 2**63 - 2
+FURTHEST = GREATEST - 1
 """No sum of a time and a size is further from 0."""
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Windows [starts[k], ends[k]) over rows."""
-
-    starts: Array
-    ends: Array
-
-    def longest(self) -> int:
-        """Return the number of rows in the longest window."""
-        return int(np.max(self.ends - self.starts, initial=0))
-
-    def every(self, step: int) -> "Spans":
-        """Keep every step-th window, from the first on."""
-        return Spans(self.starts[::step].copy(), self.ends[::step].copy())
-
-    def only(self, chosen: Array) -> "Spans":
-        """Keep the chosen windows."""
-        return Spans(self.starts[chosen], self.ends[chosen])
 
 
 def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:

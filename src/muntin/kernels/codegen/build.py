@@ -22,6 +22,8 @@ from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, ac
 from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text
 from muntin.kernels.codegen.source import Checked, NoSourceError, Writer
 from muntin.kernels.loops import roll_rows, roll_spans, slice_partials
+from muntin.kernels.loops.loop_arguments import Suffixes
+from muntin.kernels.loops.roll_rows import STRETCHES, Stretches
 
 SLICES = "slices"
 BLOCK_ROWS = 2000
@@ -54,13 +56,18 @@ class Compiled:
         counts = (np.empty(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, field) for field in self.fields)
 
-    def grid(self, n: int) -> tuple[Any, ...]:
-        """Return the rows of a block for windows of n rows, and arrays for four stretches."""
+    def suffixes(self, size: int) -> Suffixes:
+        """Return arrays for `size` partials, a power of two, as loops over spans take them."""
+        return Suffixes(self.buffer(size), U(size - 1))
+
+    def stretches(self, n: int) -> Stretches:
+        """Return the argument of `roll_rows` for windows of n rows: the size of blocks, and arrays."""
         period = max(n - 1, 1)
         size = -(-period // -(-period // BLOCK_ROWS))  # blocks of even length, but for the last
-        starts, numbers = np.empty(4, np.uint64), np.empty(4, np.uint64)
-        blocks = 4 * (1 - (-period // size))
-        return U(size), starts, numbers, self.buffer(4 * size), self.buffer(blocks)
+        starts, numbers = np.empty(STRETCHES, np.uint64), np.empty(STRETCHES, np.uint64)
+        tails = self.buffer(STRETCHES * size)
+        blocks = self.buffer(STRETCHES * (1 - (-period // size)))
+        return Stretches(U(size), starts, numbers, tails, blocks)
 
     def start(self, values: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
         """Return the state of an algorithm's step functions before the first row."""
@@ -187,7 +194,9 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
             bounds = (U(1), U(0), U(1))
             kernels.module.ring_rows(row, kernels.outputs(1), *bounds, slots, U(1), state)
         else:
-            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *kernels.grid(1))
+            kernels.module.roll_rows(
+                row, kernels.outputs(1), U(1), U(0), U(1), kernels.stretches(1)
+            )
     except (
         NumbaError,
         ArithmeticError,

@@ -12,12 +12,15 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
+from muntin.aggregates.numbers import LEAST
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.kernels.loops import instructions
 
 _WORD = ir.IntType(64)
 _HALF = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
-EXACT_IN_FLOAT = 2**53
+LEAST_AS_FLOAT = float(LEAST)
+"""The least whole number of 64 bits; its negative is the first above the greatest."""
 PLAIN = (
     "clock",
     "folded",
@@ -200,7 +203,7 @@ def _within(a):
         return lambda a: a
 
     def bounded(a):
-        if not -9223372036854775808.0 <= a < 9223372036854775808.0:
+        if not LEAST_AS_FLOAT <= a < -LEAST_AS_FLOAT:
             raise OverflowError("a whole number has more than 64 bits")
         return a
 

@@ -68,7 +68,7 @@ class _LoopText:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._constants: dict[str, int | float] = {}
-        self._imports: dict[str, str] = {}
+        self._structs: dict[type, str] = {}
         self._functions: dict[FunctionType, str] = {}
 
     def add(self, function: FunctionType) -> None:
@@ -82,13 +82,20 @@ class _LoopText:
                 self._add_constant(name, value)
             elif isinstance(value, FunctionType) and _is_loop(value):
                 self.add(value)
-            elif isinstance(value, type) and hasattr(value, "_fields"):
-                self._imports[name] = f"from {value.__module__} import {value.__name__} as {name}"
+        used = (function.__globals__.get(name) for name in function.__code__.co_names)
+        for value in (*used, *function.__annotations__.values()):
+            if isinstance(value, type) and hasattr(value, "_fields"):
+                self._add_struct(value)
 
     def text(self) -> str:
         """Return the constants, the named tuples and the functions."""
         constants = [f"{name} = {value!r}" for name, value in self._constants.items()]
-        return "\n".join([*self._imports.values(), *constants, *self._functions.values()])
+        return "\n".join([*self._structs.values(), *constants, *self._functions.values()])
+
+    def _add_struct(self, struct: Any) -> None:
+        """Import a named tuple; its fields are in the text, whose hash finds the machine code."""
+        line = f"from {struct.__module__} import {struct.__name__}"
+        self._structs[struct] = f"{line}  # {', '.join(struct._fields)}"
 
     def _add_constant(self, name: str, value: int | float) -> None:
         if self._constants.setdefault(name, value) != value:
