@@ -1,7 +1,7 @@
 """Rolling windows over NumPy columns: choose the kernel, cut the rows among threads, run it.
 
-Here rows are numbers in columns of one length, times are integers, and missing results are a mask. What
-people hand in and get back (frames, nulls, durations) is `frames/rolling.py`.
+Here rows are numbers in columns of one length, times are integers, and missing results are a mask.
+`muntin.dataframes` converts from and to data frames, nulls and durations.
 """
 
 import os
@@ -46,7 +46,7 @@ class Rows:
         return len(self.columns[0])
 
     def layout(self, form: str = "", steps: str = "") -> Layout:
-        """Return what kernels need to know of the rows."""
+        """Return the layout of the rows, for which kernels are compiled."""
         dtypes = tuple(column.dtype for column in self.columns)
         return Layout(dtypes, self.valid is not None, form or self.form, steps)
 
@@ -57,9 +57,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Results:
-    """A result per window, in one array or several; missing(k) selects windows of under k values.
+    """A result per window, in one array or several.
 
-    If it `overflows`, the last array says which results do not fit.
+    missing(k) selects the windows with fewer than k values. If an aggregate `overflows`, the last array
+    says which results do not fit.
     """
 
     arrays: tuple[Array, ...]
@@ -94,7 +95,7 @@ def roll_rows(
 
 
 def _period_cuts(size: int, n: int, parts: int) -> list[int]:
-    """Cut the rows where kernels do: blocks, and so results, are the same for any number of parts."""
+    """Cut the rows between periods: blocks, and so results, are the same for any number of parts."""
     period = max(n - 1, 1)
     periods = max(1, size // period)
     parts = min(parts, periods)
@@ -104,7 +105,7 @@ def _period_cuts(size: int, n: int, parts: int) -> list[int]:
 def _roll_shifted(
     aggregate: Aggregate, rows: Rows, n: int, threads: int, out: Array | None
 ) -> Results | None:
-    """Run the shifted form, each block with a shift of its own; None if digits were lost somewhere."""
+    """Run the shifted form with one shift per block; return None if a block lost digits."""
     kernel = aggregate.kernel
     assert kernel is not None
     kernels = compiled(aggregate, Layout((np.dtype(np.float64),), False, "shifted"))
@@ -115,7 +116,7 @@ def _roll_shifted(
     def block(lo: int, hi: int) -> None:
         if lost:
             return
-        with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
+        with np.errstate(all="ignore"):  # an infinity gives NaN, and the caller runs the exact form
             shift = np.mean(column[max(0, lo - n) : hi : 1 + n // SHIFT_SAMPLE][:SHIFT_SAMPLE])
         values = (column, np.array([shift], np.float64))
         kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), kernels.stretches(n))
@@ -123,7 +124,9 @@ def _roll_shifted(
         if np.isnan(np.min(written, initial=0.0)):
             lost.append(True)
 
-    parts = max(1, size // max(8 * n, SHIFTED_BLOCK))  # whatever the threads: results are the same
+    parts = max(
+        1, size // max(8 * n, SHIFTED_BLOCK)
+    )  # the same parts, and so results, for any threads
     _run(block, _period_cuts(size, n, parts), threads)
     if lost:
         return None
@@ -132,7 +135,7 @@ def _roll_shifted(
 
 
 def _ramp(kernels: Compiled, outs: tuple[Array, ...], rows: Rows, n: int) -> Results:
-    """Return the results of row windows, which fill up from one row to n."""
+    """Return the results of windows of n rows; the first n - 1 windows have fewer rows."""
     if rows.valid is not None:
         return _counted(kernels, outs)
     full = len(rows)
@@ -271,7 +274,7 @@ def _is_exact(rows: Rows) -> bool:
 
 
 def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:
-    """Return the kernels that are right without NaN, if the aggregate has such a form."""
+    """Return the kernels that are right for rows without NaN, if the aggregate has such a form."""
     kernel = aggregate.kernel
     if kernel is None or kernel.plain is None:
         return None
@@ -279,7 +282,7 @@ def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:
 
 
 def _has_nan(column: Array) -> bool:
-    """Whether a NaN is among the values; np.max propagates it at the speed of memory."""
+    """Whether the column has a NaN; np.max propagates it at the speed of memory."""
     return column.dtype.kind == "f" and len(column) > 0 and bool(np.isnan(np.max(column)))
 
 
@@ -310,7 +313,7 @@ if hasattr(os, "register_at_fork"):  # a forked child has no threads of its pare
 
 
 def threads_for(rows: int, threads: int | None) -> int:
-    """Return how many threads to use: those asked for, or as many as the rows are worth."""
+    """Return `threads`, or a number of threads that suits the number of rows."""
     if threads is None:
         return max(1, min(os.cpu_count() or 1, rows // ROWS_PER_THREAD))
     if threads < 1:
@@ -319,7 +322,7 @@ def threads_for(rows: int, threads: int | None) -> int:
 
 
 def why_not_compiled(aggregate: Aggregate, rows: Rows) -> str:
-    """Say why the aggregate has no compiled form on these rows; nothing if it has one."""
+    """Return the reason why the aggregate does not compile for these rows; empty if it does."""
     try:
         compiled(aggregate, rows.layout())
     except NotCompilableError as reason:

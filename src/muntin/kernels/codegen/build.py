@@ -1,9 +1,9 @@
-"""(algorithm, aggregate, layout) to a compiled function.
+"""Compile the loops for an aggregate and a layout.
 
-The layout says what a partial is made of: the number types of the input columns, and whether rows may be
-null. With nulls a partial carries the number of its values, and a null row one of zero values, so that
-nothing needs an identity. What cannot be written out is compiled in memory; what Numba refuses is a
-NotCompilableError that says why, and the caller runs the interpreted form.
+The layout has the number types of the input columns, and says whether rows may be null. With nulls a
+partial counts its values, and a null row is a partial of zero values, so no identity is needed. If the
+source of a user's function is missing, the module is compiled in memory and not cached. If Numba cannot
+compile it, the caller gets a NotCompilableError with the reason, and runs the interpreted form.
 """
 
 import math
@@ -27,7 +27,7 @@ from muntin.kernels.loops.roll_rows import STRETCHES, Stretches
 
 SLICES = "slices"
 BLOCK_ROWS = 2000
-"""Tails of four stretches of them stay near; more rows make fewer blocks."""
+"""The tails of four stretches of such blocks stay in a near cache; longer blocks are fewer."""
 POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 """How many pointers an algorithm's state begins with; partials follow."""
 
@@ -41,7 +41,7 @@ class NotCompilableError(TypeError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A generated module with the types of a partial's fields and of the results."""
+    """A generated module, with the types of a partial's fields and of the results."""
 
     module: ModuleType
     fields: tuple[np.dtype[Any], ...]
@@ -89,7 +89,10 @@ class Compiled:
         return self.fields[0].type(x)
 
     def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
-        """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
+        """Return arrays for `size` results, or `out` if it has their type.
+
+        With nulls, the first array holds numbers of values.
+        """
         fits = out is not None and self.results == (out.dtype,) and out.flags.c_contiguous
         if fits and not self.nullable:
             return (out,)
@@ -98,17 +101,17 @@ class Compiled:
 
 
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
-    """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
+    """Return the kernels of an aggregate for a layout; Numba compiles each at its first call."""
     return _compiled(aggregate, layout, _referred(aggregate))
 
 
 def _referred(aggregate: Aggregate) -> tuple[str, ...]:
-    """Return digests of a user's functions: what they refer to is compiled as it is now."""
+    """Return digests of a user's functions, which change with the globals that they refer to."""
     if aggregate.kernel is not None:
         return ()
     try:
         return tuple(digest(f) for f in (aggregate.lift, aggregate.combine, aggregate.lower))
-    except TypeError:  # which is not compiled either
+    except TypeError:  # such functions are not compiled either
         return ()
 
 
@@ -161,7 +164,7 @@ def _body(steps: str) -> str:
 
 
 def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
-    """Return the compilable form: declared for such columns, or a user's own functions as they are."""
+    """Return the kernel that the aggregate declares for such columns, or one of the user's functions."""
     if aggregate.kernel is not None:
         return _form(aggregate.kernel, layout)
     if aggregate.holistic or aggregate.encode is not None:
@@ -178,7 +181,7 @@ def _form(kernel: Kernel, layout: Layout) -> Kernel:
 
 
 def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
-    """Compile a user's own aggregate on one row, to learn now whether Numba takes it."""
+    """Run a user's aggregate on one row, so that Numba compiles it, or NotCompilableError."""
     from numba.core.errors import NumbaError
 
     row = tuple(np.ones(1, column) for column in layout.columns)
@@ -213,7 +216,10 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
 def _types(
     name: str, kernel: Kernel, layout: Layout, own: bool
 ) -> tuple[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], ...], bool, bool]:
-    """Find the types of partials and results by trying the functions on a few numbers."""
+    """Return the types of fields and of results, and whether a partial is bare and a result a tuple.
+
+    They are those of the functions' values for ones.
+    """
     sample = tuple(np.ones(1, column)[0] for column in layout.columns)
     value = sample[0] if len(sample) == 1 else sample
     value = (np.int64(0), np.int64(1)) if kernel.halves else value
@@ -236,11 +242,11 @@ def _types(
 
 
 def _wide_enough(name: str, results: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
-    """Return the types of results with room for that of no values."""
+    """Return the types of results, widened so that they hold the result of no values."""
     parts = _flat(nothing) if isinstance(nothing, tuple) else (nothing,) * len(results)
     if len(parts) != len(results):
         raise NotCompilableError(
-            f"{name!r} makes {nothing!r} of nothing, and {len(results)} numbers of values"
+            f"{name!r} returns {nothing!r} for no values, and {len(results)} numbers for values"
         )
     return tuple(_with_room(name, a, part) for a, part in zip(results, parts, strict=True))
 
@@ -280,7 +286,7 @@ def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
 
 
 def _stays_float(functions: dict[str, Any]) -> bool:
-    """Whether functions without a source make no whole numbers of floats, as far as their names tell."""
+    """Whether functions without a source call nothing that turns floats into whole numbers."""
     made = {name.split(".")[-1] for name in Checked.TO_WHOLE}
     return all(
         function in (max, min)
@@ -290,5 +296,5 @@ def _stays_float(functions: dict[str, Any]) -> bool:
 
 
 def _called(function: Any) -> Any:
-    """Return a function of Python's own that calls another, such as abs."""
+    """Return a Python function that calls a built-in one, such as abs."""
     return lambda *parts: function(*parts)

@@ -1,10 +1,10 @@
 """The source of loop files as part of a generated module.
 
-Loop files are plain Python (`kernels/loops`, `slicing/loops`). Their functions are taken as they are,
-without docstrings and annotations. Constants that they use become globals, which Numba compiles as
-constants; functions of other loop files that they use are taken along, and named tuples that they make
-are imported. Other imports are dropped: what they name is in HEAD (`intrinsics`), or is written for a
-layout of numbers (`layout`).
+Loop files are plain Python (`kernels/loops`, `slicing/loops`). The generated module has their functions
+without docstrings and annotations. It also has the constants that they use as globals, which Numba
+compiles as constants, and the functions of other loop files that they call; it imports their named
+tuples. Other imports are dropped: HEAD imports `intrinsics` under the same names, and `layout` writes
+the functions that reach rows and partials.
 """
 
 import ast
@@ -43,7 +43,7 @@ DEFINED = (instructions.__name__, object_partials.__name__)
 
 @cache
 def load_loops(*modules: ModuleType) -> ModuleType:
-    """Return loop files that know nothing of aggregates, compiled as one module."""
+    """Return loop files that use no aggregate, compiled as one module."""
     return load_module(HEAD + loops_text(*modules))
 
 
@@ -51,8 +51,8 @@ def load_loops(*modules: ModuleType) -> ModuleType:
 def loops_text(*modules: ModuleType, prefix: str = "") -> str:
     """Return the source of loop files, with their entries as cached kernels.
 
-    Loops that make no arrays may be `uncounted_`: Numba then counts no references to those they are
-    given, which it does at every call and which takes longer than a short block of rows.
+    Loops that make no arrays may have the prefix `uncounted_`: Numba then does not count references to
+    their arguments. It would do so at every call, which takes longer than a short block of rows.
     """
     text = _LoopText(prefix)
     for module in modules:
@@ -63,7 +63,7 @@ def loops_text(*modules: ModuleType, prefix: str = "") -> str:
 
 
 class _LoopText:
-    """Collects functions and the constants that they use, each once."""
+    """Collects functions, with the constants and named tuples that they use, each once."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -72,7 +72,7 @@ class _LoopText:
         self._functions: dict[FunctionType, str] = {}
 
     def add(self, function: FunctionType) -> None:
-        """Add a function and what it uses."""
+        """Add a function and the constants, functions and named tuples that it uses."""
         if function in self._functions:
             return
         self._functions[function] = self._written(function)
