@@ -1,1 +1,1 @@
-"""Kernels: from (algorithm, aggregate, layout) to a cached native function, and loops over arrays."""
+"""Kernels: loops over arrays and slices, compiled to native functions per aggregate and layout."""

@@ -1,4 +1,4 @@
-"""Median and quantiles over arrays: sort blocks of rows, then slide over their ranks."""
+"""Median and quantiles over arrays: sort blocks of rows, then slide over their ranks (`roll_ranks`)."""
 
 import math
 from dataclasses import replace
@@ -9,15 +9,25 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.kernels.loops import roll_ranks as rank_loops
-from muntin.kernels.rolling_columns import EXACT_IN_FLOAT, roll_objects
+from muntin.kernels.loops.roll_ranks import (
+    DIGIT_VALUES,
+    DIGITS,
+    RankBlock,
+    RankResults,
+    WantedRanks,
+)
+from muntin.kernels.rolling_columns import roll_objects
 from muntin.kernels.spans import Array, Spans
 
 U = np.uint64
 SMALLEST_BLOCK = 1 << 13
 WINDOWS_PER_BLOCK = 4
 SIGN = U(1 << 63)
+EXACT_NUMERATOR = 2**31
+"""A smaller numerator, times a number of rows, stays within 64 bits."""
 
 
 def _module() -> ModuleType:
@@ -38,9 +48,10 @@ def roll_ranks(
 def _roll_near_zero(
     aggregate: Aggregate, column: Array, valid: Array | None, spans: Spans
 ) -> tuple[Array, Array]:
-    """Interpolate between whole numbers, less the least of them, so that floats hold them.
+    """Return order statistics interpolated between whole numbers.
 
-    Where they lie too far apart for that, each window is computed with Python's integers.
+    The least value is subtracted first, so that floats hold all of them. Where the values lie too far
+    apart for that, Python's integers compute each window.
     """
     assert aggregate.rank is not None
     least, greatest = int(column.min()), int(column.max())
@@ -72,10 +83,10 @@ def _roll(
     share: Fraction, interpolate: bool, column: Array, valid: Array | None, spans: Spans
 ) -> tuple[Array, Array]:
     longest = spans.longest()
-    below_of, weight_of = _wanted(share, interpolate, longest)
+    wanted = _wanted(share, interpolate, longest)
     windows = len(spans.starts)
     outs = np.empty(windows, np.float64 if interpolate else column.dtype)
-    counts = np.zeros(windows, np.int64)
+    results = RankResults(outs, np.zeros(windows, np.int64))
     valid = np.ones(len(column), np.bool_) if valid is None else valid
     reach = max(SMALLEST_BLOCK, WINDOWS_PER_BLOCK * longest)
     lo = 0
@@ -83,41 +94,32 @@ def _roll(
         base = int(spans.starts[lo])
         hi = max(lo + 1, int(np.searchsorted(spans.ends, base + reach, side="right")))
         top = int(spans.ends[hi - 1])
-        block = column[base:top]
-        order, ranks = in_order(block)
-        ordered = block[order].astype(outs.dtype)
-        bits = np.zeros(len(block) // 64 + 2, np.uint64)
-        _module().roll_ranks(
-            ordered,
-            ranks,
-            valid[base:top],
-            U(base),
-            spans.starts,
-            spans.ends,
-            U(lo),
-            U(hi),
-            bits,
-            below_of,
-            weight_of,
-            outs,
-            counts,
-        )
+        block = _block(column, valid, base, top, outs.dtype)
+        _module().roll_ranks(block, spans, U(lo), U(hi), wanted, results)
         lo = hi
-    return outs, counts
+    return results.values, results.counts
+
+
+def _block(column: Array, valid: Array, base: int, top: int, dtype: np.dtype[Any]) -> RankBlock:
+    """Return the rows [base, top), sorted, with their values in another type."""
+    rows = column[base:top]
+    order, ranks = in_order(rows)
+    bits = np.zeros(len(rows) // 64 + 2, np.uint64)
+    return RankBlock(rows[order].astype(dtype), ranks, valid[base:top], U(base), bits)
 
 
 def in_order(values: Array) -> tuple[Array, Array]:
-    """Return the rows in the order of their values, NaN last, and the place of each row in it."""
+    """Return the row numbers in the order of their values, NaN last, and the rank of each row."""
     n = len(values)
     keys, spare_keys = _keys(values), np.empty(n, np.uint64)
     rows, spare_rows, ranks = np.empty((3, n), np.uint32)
-    counts = np.zeros((6, 1 << 11), np.int32)
+    counts = np.zeros((DIGITS, DIGIT_VALUES), np.int32)
     order = _module().sort_rows(keys, rows, spare_keys, spare_rows, counts, ranks)
     return order, ranks
 
 
 def _keys(values: Array) -> Array:
-    """Return whole numbers in the order of the values."""
+    """Map values to unsigned whole numbers that have the same order."""
     if values.dtype.kind != "f":
         signed = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
         return signed.view(np.uint64) ^ (U(0) if values.dtype.kind == "u" else SIGN)
@@ -125,15 +127,15 @@ def _keys(values: Array) -> Array:
     return bits ^ np.where(bits >= SIGN, ~U(0), SIGN)  # the larger a number below zero, the smaller
 
 
-def _wanted(share: Any, interpolate: bool, longest: int) -> tuple[Array, Array]:
-    """Return for each number of values how many rank below the wanted one, and the way to the next."""
+def _wanted(share: Fraction, interpolate: bool, longest: int) -> WantedRanks:
+    """Return which rank is wanted of windows of up to `longest` values."""
     n = np.arange(longest + 1)
     if not interpolate:
-        if share.numerator < 2**31:
+        if share.numerator < EXACT_NUMERATOR:
             rank = -((-share.numerator * n) // share.denominator)
         else:
             rank = np.ceil(float(share) * n).astype(np.int64)
-        return np.maximum(rank - 1, 0), np.zeros(longest + 1)
+        return WantedRanks(np.maximum(rank - 1, 0), np.zeros(longest + 1))
     positions = np.maximum(float(share) * (n - 1), 0)
     below = np.floor(positions).astype(np.int64)
-    return below, positions - below
+    return WantedRanks(below, positions - below)

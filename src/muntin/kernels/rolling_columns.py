@@ -1,7 +1,7 @@
 """Rolling windows over NumPy columns: choose the kernel, cut the rows among threads, run it.
 
-Here rows are numbers in columns of one length, times are integers, and missing results are a mask. What
-people hand in and get back (frames, nulls, durations) is `frames/rolling.py`.
+Here rows are numbers in columns of one length, times are integers, and missing results are a mask.
+`muntin.dataframes` converts from and to data frames, nulls and durations.
 """
 
 import os
@@ -15,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.numbers import GREATEST
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.aggregators import ALGORITHMS, TwoStacksLite
 from muntin.kernels.codegen.build import Compiled, NotCompilableError, compiled
 from muntin.kernels.codegen.layout import Layout
+from muntin.kernels.loops.roll_spans import TimeFrame
 from muntin.kernels.spans import Array, Spans, time_spans, within_reach
 
 U = np.uint64
 ROWS_PER_THREAD = 1 << 19
 SHIFTED_BLOCK = 1 << 16
 SHIFT_SAMPLE = 1000
-LARGEST = 2**63
-EXACT_IN_FLOAT = 2**53
+SHORTEST_SUFFIXES = 1 << 12
+"""Rows that the suffixes of a window of time hold at first; they double when it is longer."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Rows:
         return len(self.columns[0])
 
     def layout(self, form: str = "", steps: str = "") -> Layout:
-        """Return what kernels need to know of the rows."""
+        """Return the layout of the rows, for which kernels are compiled."""
         dtypes = tuple(column.dtype for column in self.columns)
         return Layout(dtypes, self.valid is not None, form or self.form, steps)
 
@@ -54,9 +57,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Results:
-    """A result per window, in one array or several; missing(k) selects windows of under k values.
+    """A result per window, in one array or several.
 
-    If it `overflows`, the last array says which results do not fit.
+    missing(k) selects the windows with fewer than k values. If an aggregate `overflows`, the last array
+    says which results do not fit.
     """
 
     arrays: tuple[Array, ...]
@@ -83,7 +87,7 @@ def roll_rows(
 
     def segment(lo: int, hi: int) -> None:
         for kernels in (plain, exact) if plain else (exact,):
-            if not kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n)):
+            if not kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), kernels.stretches(n)):
                 break
 
     _run(segment, _period_cuts(size, n, threads), threads)
@@ -91,7 +95,7 @@ def roll_rows(
 
 
 def _period_cuts(size: int, n: int, parts: int) -> list[int]:
-    """Cut the rows where kernels do: blocks, and so results, are the same for any number of parts."""
+    """Cut the rows between periods: blocks, and so results, are the same for any number of parts."""
     period = max(n - 1, 1)
     periods = max(1, size // period)
     parts = min(parts, periods)
@@ -101,7 +105,7 @@ def _period_cuts(size: int, n: int, parts: int) -> list[int]:
 def _roll_shifted(
     aggregate: Aggregate, rows: Rows, n: int, threads: int, out: Array | None
 ) -> Results | None:
-    """Run the shifted form, each block with a shift of its own; None if digits were lost somewhere."""
+    """Run the shifted form with one shift per block; return None if a block lost digits."""
     kernel = aggregate.kernel
     assert kernel is not None
     kernels = compiled(aggregate, Layout((np.dtype(np.float64),), False, "shifted"))
@@ -112,15 +116,17 @@ def _roll_shifted(
     def block(lo: int, hi: int) -> None:
         if lost:
             return
-        with np.errstate(all="ignore"):  # an infinity gives NaN, and so the exact form
+        with np.errstate(all="ignore"):  # an infinity gives NaN, and the caller runs the exact form
             shift = np.mean(column[max(0, lo - n) : hi : 1 + n // SHIFT_SAMPLE][:SHIFT_SAMPLE])
         values = (column, np.array([shift], np.float64))
-        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), *kernels.grid(n))
+        kernels.module.roll_rows(values, outs, U(n), U(lo), U(hi), kernels.stretches(n))
         written = outs[0][max(lo, 1) : hi]
         if np.isnan(np.min(written, initial=0.0)):
             lost.append(True)
 
-    parts = max(1, size // max(8 * n, SHIFTED_BLOCK))  # whatever the threads: results are the same
+    parts = max(
+        1, size // max(8 * n, SHIFTED_BLOCK)
+    )  # the same parts, and so results, for any threads
     _run(block, _period_cuts(size, n, parts), threads)
     if lost:
         return None
@@ -129,7 +135,7 @@ def _roll_shifted(
 
 
 def _ramp(kernels: Compiled, outs: tuple[Array, ...], rows: Rows, n: int) -> Results:
-    """Return the results of row windows, which fill up from one row to n."""
+    """Return the results of windows of n rows; the first n - 1 windows have fewer rows."""
     if rows.valid is not None:
         return _counted(kernels, outs)
     full = len(rows)
@@ -152,13 +158,13 @@ def roll_times(
     outs, values = kernels.outputs(len(rows)), rows.values()
     past = np.int64(closed in ("right", "neither"))
     now = np.int64(closed in ("right", "both"))
+    frame = TimeFrame(times, np.int64(size), past, now)
 
     def segment(lo: int, hi: int) -> None:
-        slots = 1 << 12
-        window = (np.int64(size), past, now)
+        slots = SHORTEST_SUFFIXES
         while lo < hi:
-            buffer = (kernels.buffer(slots), U(slots - 1))
-            lo = int(kernels.module.roll_times(values, outs, times, *window, U(lo), U(hi), *buffer))
+            suffixes = kernels.suffixes(slots)
+            lo = int(kernels.module.roll_times(values, outs, frame, U(lo), U(hi), suffixes))
             slots *= 2
 
     _run(segment, _even_cuts(len(rows), threads), threads)
@@ -181,16 +187,8 @@ def roll_spans(aggregate: Aggregate, rows: Rows, spans: Spans, threads: int) -> 
     slots = _power_of_two(spans.longest())
 
     def segment(lo: int, hi: int) -> None:
-        kernels.module.roll_spans(
-            values,
-            outs,
-            spans.starts,
-            spans.ends,
-            U(lo),
-            U(hi),
-            kernels.buffer(slots),
-            U(slots - 1),
-        )
+        suffixes = kernels.suffixes(slots)
+        kernels.module.roll_spans(values, outs, spans, U(lo), U(hi), suffixes)
 
     _run(segment, _even_cuts(len(spans.starts), threads), threads)
     if rows.valid is None:
@@ -260,7 +258,7 @@ def _exact_form(aggregate: Aggregate, rows: Rows, longest: int) -> Compiled:
     signed = None if kernel is None or rows.form else kernel.signed
     if signed is None or signed.narrow is None or column.dtype != np.int64:
         return compiled(aggregate, rows.layout())
-    stays_narrow = _largest(column) * longest < LARGEST
+    stays_narrow = _largest(column) * longest <= GREATEST
     return compiled(aggregate, rows.layout("narrow" if stays_narrow else ""))
 
 
@@ -276,7 +274,7 @@ def _is_exact(rows: Rows) -> bool:
 
 
 def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:
-    """Return the kernels that are right without NaN, if the aggregate has such a form."""
+    """Return the kernels that are right for rows without NaN, if the aggregate has such a form."""
     kernel = aggregate.kernel
     if kernel is None or kernel.plain is None:
         return None
@@ -284,7 +282,7 @@ def _plain_form(aggregate: Aggregate, rows: Rows) -> Compiled | None:
 
 
 def _has_nan(column: Array) -> bool:
-    """Whether a NaN is among the values; np.max propagates it at the speed of memory."""
+    """Whether the column has a NaN; np.max propagates it at the speed of memory."""
     return column.dtype.kind == "f" and len(column) > 0 and bool(np.isnan(np.max(column)))
 
 
@@ -315,7 +313,7 @@ if hasattr(os, "register_at_fork"):  # a forked child has no threads of its pare
 
 
 def threads_for(rows: int, threads: int | None) -> int:
-    """Return how many threads to use: those asked for, or as many as the rows are worth."""
+    """Return `threads`, or a number of threads that suits the number of rows."""
     if threads is None:
         return max(1, min(os.cpu_count() or 1, rows // ROWS_PER_THREAD))
     if threads < 1:
@@ -324,7 +322,7 @@ def threads_for(rows: int, threads: int | None) -> int:
 
 
 def why_not_compiled(aggregate: Aggregate, rows: Rows) -> str:
-    """Say why the aggregate has no compiled form on these rows; nothing if it has one."""
+    """Return the reason why the aggregate does not compile for these rows; empty if it does."""
     try:
         compiled(aggregate, rows.layout())
     except NotCompilableError as reason:

@@ -1,4 +1,4 @@
-"""Kernels on slices for one aggregate: compiled on numbers, the same source interpreted on objects."""
+"""The loops on slices for one aggregate: compiled for numbers, interpreted for objects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,17 +20,15 @@ Array = np.ndarray[Any, Any]
 class SliceKernels:
     """The loops of `loops/slice_partials.py` for one aggregate on one kind of columns.
 
-    `columns` are the number types that the rows' columns must have; None if rows are objects.
-    `exact_inverse` says whether rows can be taken out of a partial without a trace. If it `overflows`,
-    the last array of results says which of them do not fit.
+    If an aggregate `overflows`, the last array of results says which results do not fit.
     """
 
-    module: Any
-    columns: tuple[np.dtype[Any], ...] | None
-    fields: tuple[np.dtype[Any], ...]
-    results: tuple[np.dtype[Any], ...]
-    exact_inverse: bool
-    reason: str
+    module: Any  # the loops, by name
+    columns: tuple[np.dtype[Any], ...] | None  # types of the rows' columns; None for objects
+    fields: tuple[np.dtype[Any], ...]  # types of the arrays of a partial
+    results: tuple[np.dtype[Any], ...]  # types of the arrays of results
+    exact_inverse: bool  # whether the inverse gives exactly the partial without the removed rows
+    reason: str  # why the loops are not compiled; empty if they are
     overflows: bool = False
 
     def buffer(self, size: int) -> tuple[Array, ...]:
@@ -38,25 +36,26 @@ class SliceKernels:
         return tuple(np.empty(size, field) for field in self.fields)
 
     def nothing(self, identity: Any, size: int) -> tuple[Array, ...]:
-        """Return `size` partials of nulls only."""
+        """Return `size` partials of rows that are all null."""
         if self.columns is not None:
             return tuple(np.zeros(size, field) for field in self.fields)
         return (np.fromiter((identity for _ in range(size)), object, size),)
 
     def outputs(self, size: int) -> tuple[Array, ...]:
-        """Return arrays for `size` results; on numbers the number of values comes first.
+        """Return arrays for `size` results; for numbers, the first array holds numbers of values.
 
-        Nothing is written for a result of no values: it is zero, in snapshots too.
+        The arrays are zero, because loops write nothing for a result of no values, and snapshots must
+        not depend on memory that was never written.
         """
         return tuple(np.zeros(size, result) for result in self.results)
 
     def unsigned(self, value: int) -> Any:
-        """Return an index as the kernels take it."""
+        """Return an index in the type that the loops take."""
         return value if self.columns is None else np.uint64(value)
 
 
 class _Named:
-    """The loops of an own aggregate: a whole number that is too large is an error with its name."""
+    """The loops of a user's aggregate: an OverflowError from them names the aggregate."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
         self._module = module
@@ -79,7 +78,10 @@ class _Named:
 def compiled_slices(
     aggregate: Aggregate, columns: tuple[np.dtype[Any], ...], form: str = ""
 ) -> SliceKernels:
-    """Return the compiled kernels, or raise NotCompilableError; partials count their values first."""
+    """Return the compiled loops, or raise NotCompilableError.
+
+    The first array of partials and of results holds numbers of values.
+    """
     made = compiled(aggregate, Layout(columns, True, form, steps="slices"))
     counted = (np.dtype(np.int64),)
     inverse = made.inverts and all(field.kind in "iu" for field in made.fields)
@@ -96,7 +98,7 @@ def compiled_slices(
 
 
 def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
-    """Return the same loops for partials that are objects; `reason` says why they are."""
+    """Return the loops for partials that are objects; `reason` says why they are not compiled."""
     objects = (np.dtype(object),)
     module = bind(
         slice_partials,
@@ -113,7 +115,7 @@ def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
 def slice_kernels(
     aggregate: Aggregate, columns: tuple[np.dtype[Any], ...] | None, form: str = ""
 ) -> SliceKernels:
-    """Return the fastest kernels that serve: compiled if the columns are numbers and it compiles."""
+    """Return the compiled loops if the columns are numbers and the aggregate compiles, else others."""
     if columns is None:
         return interpreted_slices(aggregate, "its columns are not numbers")
     try:

@@ -1,46 +1,28 @@
 """Where each row's window begins and ends, as row numbers that never fall.
 
-A window of n rows is (i - n, i] and a window of time (t - size, t], both closed on the right unless told
-otherwise; a row never looks past itself unless the window is centred. With groups, rows are taken group
-by group, and windows stay inside their group.
+A window of n rows is (i - n, i] and a window of time (t - size, t]; `closed` says which ends belong to
+it. No window holds a row after its own, unless it is centred. With groups, the rows of a group are
+neighbours and windows stay inside their group.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from muntin.aggregates.numbers import GREATEST
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.kernels.loops import find_spans
+from muntin.kernels.loops.loop_arguments import Array as Array  # callers import both from here
+from muntin.kernels.loops.loop_arguments import Spans as Spans
 
-Array = np.ndarray[Any, Any]
 Bound = int | float | None
 Side = Literal["left", "right"]
 CLOSED = ("right", "left", "both", "neither")
-FURTHEST = 2**63 - 2
+FURTHEST = GREATEST - 1
 """No sum of a time and a size is further from 0."""
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Windows [starts[k], ends[k]) over rows."""
-
-    starts: Array
-    ends: Array
-
-    def longest(self) -> int:
-        """Return the number of rows in the longest window."""
-        return int(np.max(self.ends - self.starts, initial=0))
-
-    def every(self, step: int) -> "Spans":
-        """Keep every step-th window, from the first on."""
-        return Spans(self.starts[::step].copy(), self.ends[::step].copy())
-
-    def only(self, chosen: Array) -> "Spans":
-        """Keep the chosen windows."""
-        return Spans(self.starts[chosen], self.ends[chosen])
 
 
 def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:
@@ -85,7 +67,7 @@ def group_time_spans(groups: "Groups", times: Array, size: int, closed: str, cen
 
 
 def within_reach(times: Array, size: int) -> tuple[Array, int]:
-    """Return times and a size that give the same windows, and of which no sum leaves 64 bits."""
+    """Return times and a size that give the same windows, and whose sums fit into 64 bits."""
     if len(times) == 0:
         return times, min(size, FURTHEST)
     first, last = int(times[0]), int(times[-1])
@@ -123,7 +105,7 @@ class Groups:
 
     @classmethod
     def of(cls, codes: Array) -> "Groups":
-        """Return the groups of rows that have one code."""
+        """Return the groups of neighbouring rows with equal codes."""
         changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
         return cls(np.concatenate(([0], changes, [len(codes)])))
 
@@ -139,7 +121,7 @@ class Groups:
 
 
 def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
-    """Return the rows from `low` to `high` beside each row; None is the end of its group."""
+    """Return the frames from row i + low to row i + high of each row i; None is the end of its group."""
     first, after = groups.first, groups.after
     at, rows = np.arange(len(first)), len(first) + 1
     starts = first if low is None else np.clip(at + _clipped(low, rows), first, after)
@@ -150,7 +132,7 @@ def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
 def range_frames(
     groups: Groups, values: Array, valid: Array | None, low: Bound, high: Bound, closed: str
 ) -> Spans:
-    """Return the rows whose value is between value + low and value + high of each row.
+    """Return the frames of rows whose value is between value + low and value + high of each row.
 
     Values never fall within a group, and nulls come first; `closed` says which ends belong to a frame.
     """
@@ -173,7 +155,7 @@ def range_frames(
 
 
 def _moved(values: Array, by: int | float) -> tuple[Array, Array]:
-    """Return values + by, and which of them are beyond what their type can hold."""
+    """Return values + by, and which of these sums their type cannot hold."""
     if values.dtype.kind == "f" or isinstance(by, float):
         return values + by, np.zeros(len(values), np.bool_)
     end = np.iinfo(values.dtype)
@@ -185,7 +167,7 @@ def _moved(values: Array, by: int | float) -> tuple[Array, Array]:
 
 
 def _clipped(by: int | float, rows: int) -> int | float:
-    """Return a number of rows that reaches as far as `by`, where there are so many."""
+    """Return `by`, limited to [-rows, rows]."""
     return max(-rows, min(by, rows))
 
 

@@ -1,9 +1,9 @@
-"""(algorithm, aggregate, layout) to a compiled function.
+"""Compile the loops for an aggregate and a layout.
 
-The layout says what a partial is made of: the number types of the input columns, and whether rows may be
-null. With nulls a partial carries the number of its values, and a null row one of zero values, so that
-nothing needs an identity. What cannot be written out is compiled in memory; what Numba refuses is a
-NotCompilableError that says why, and the caller runs the interpreted form.
+The layout has the number types of the input columns, and says whether rows may be null. With nulls a
+partial counts its values, and a null row is a partial of zero values, so no identity is needed. If the
+source of a user's function is missing, the module is compiled in memory and not cached. If Numba cannot
+compile it, the caller gets a NotCompilableError with the reason, and runs the interpreted form.
 """
 
 import math
@@ -22,10 +22,12 @@ from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, ac
 from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text
 from muntin.kernels.codegen.source import Checked, NoSourceError, Writer
 from muntin.kernels.loops import roll_rows, roll_spans, slice_partials
+from muntin.kernels.loops.loop_arguments import Suffixes
+from muntin.kernels.loops.roll_rows import STRETCHES, Stretches
 
 SLICES = "slices"
 BLOCK_ROWS = 2000
-"""Tails of four stretches of them stay near; more rows make fewer blocks."""
+"""The tails of four stretches of such blocks stay in a near cache; longer blocks are fewer."""
 POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 """How many pointers an algorithm's state begins with; partials follow."""
 
@@ -39,7 +41,7 @@ class NotCompilableError(TypeError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A generated module with the types of a partial's fields and of the results."""
+    """A generated module, with the types of a partial's fields and of the results."""
 
     module: ModuleType
     fields: tuple[np.dtype[Any], ...]
@@ -54,13 +56,18 @@ class Compiled:
         counts = (np.empty(size, np.int64),) if self.nullable else ()
         return counts + tuple(np.empty(size, field) for field in self.fields)
 
-    def grid(self, n: int) -> tuple[Any, ...]:
-        """Return the rows of a block for windows of n rows, and arrays for four stretches."""
+    def suffixes(self, size: int) -> Suffixes:
+        """Return arrays for `size` partials, a power of two, as loops over spans take them."""
+        return Suffixes(self.buffer(size), U(size - 1))
+
+    def stretches(self, n: int) -> Stretches:
+        """Return the argument of `roll_rows` for windows of n rows: the size of blocks, and arrays."""
         period = max(n - 1, 1)
         size = -(-period // -(-period // BLOCK_ROWS))  # blocks of even length, but for the last
-        starts, numbers = np.empty(4, np.uint64), np.empty(4, np.uint64)
-        blocks = 4 * (1 - (-period // size))
-        return U(size), starts, numbers, self.buffer(4 * size), self.buffer(blocks)
+        starts, numbers = np.empty(STRETCHES, np.uint64), np.empty(STRETCHES, np.uint64)
+        tails = self.buffer(STRETCHES * size)
+        blocks = self.buffer(STRETCHES * (1 - (-period // size)))
+        return Stretches(U(size), starts, numbers, tails, blocks)
 
     def start(self, values: tuple[Any, ...], algorithm: str) -> tuple[Any, ...]:
         """Return the state of an algorithm's step functions before the first row."""
@@ -82,7 +89,10 @@ class Compiled:
         return self.fields[0].type(x)
 
     def outputs(self, size: int, out: Any = None) -> tuple[Any, ...]:
-        """Return arrays for `size` results, or `out` if it fits; with nulls, numbers of values first."""
+        """Return arrays for `size` results, or `out` if it has their type.
+
+        With nulls, the first array holds numbers of values.
+        """
         fits = out is not None and self.results == (out.dtype,) and out.flags.c_contiguous
         if fits and not self.nullable:
             return (out,)
@@ -91,17 +101,17 @@ class Compiled:
 
 
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
-    """Return the kernels of an aggregate on a layout; nothing is compiled before it is called."""
+    """Return the kernels of an aggregate for a layout; Numba compiles each at its first call."""
     return _compiled(aggregate, layout, _referred(aggregate))
 
 
 def _referred(aggregate: Aggregate) -> tuple[str, ...]:
-    """Return digests of a user's functions: what they refer to is compiled as it is now."""
+    """Return digests of a user's functions, which change with the globals that they refer to."""
     if aggregate.kernel is not None:
         return ()
     try:
         return tuple(digest(f) for f in (aggregate.lift, aggregate.combine, aggregate.lower))
-    except TypeError:  # which is not compiled either
+    except TypeError:  # such functions are not compiled either
         return ()
 
 
@@ -154,7 +164,7 @@ def _body(steps: str) -> str:
 
 
 def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
-    """Return the compilable form: declared for such columns, or a user's own functions as they are."""
+    """Return the kernel that the aggregate declares for such columns, or one of the user's functions."""
     if aggregate.kernel is not None:
         return _form(aggregate.kernel, layout)
     if aggregate.holistic or aggregate.encode is not None:
@@ -171,7 +181,7 @@ def _form(kernel: Kernel, layout: Layout) -> Kernel:
 
 
 def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
-    """Compile a user's own aggregate on one row, to learn now whether Numba takes it."""
+    """Run a user's aggregate on one row, so that Numba compiles it, or NotCompilableError."""
     from numba.core.errors import NumbaError
 
     row = tuple(np.ones(1, column) for column in layout.columns)
@@ -187,7 +197,9 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
             bounds = (U(1), U(0), U(1))
             kernels.module.ring_rows(row, kernels.outputs(1), *bounds, slots, U(1), state)
         else:
-            kernels.module.roll_rows(row, kernels.outputs(1), U(1), U(0), U(1), *kernels.grid(1))
+            kernels.module.roll_rows(
+                row, kernels.outputs(1), U(1), U(0), U(1), kernels.stretches(1)
+            )
     except (
         NumbaError,
         ArithmeticError,
@@ -204,7 +216,10 @@ def _tried(kernels: Compiled, name: str, layout: Layout) -> Compiled:
 def _types(
     name: str, kernel: Kernel, layout: Layout, own: bool
 ) -> tuple[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], ...], bool, bool]:
-    """Find the types of partials and results by trying the functions on a few numbers."""
+    """Return the types of fields and of results, and whether a partial is bare and a result a tuple.
+
+    They are those of the functions' values for ones.
+    """
     sample = tuple(np.ones(1, column)[0] for column in layout.columns)
     value = sample[0] if len(sample) == 1 else sample
     value = (np.int64(0), np.int64(1)) if kernel.halves else value
@@ -227,11 +242,11 @@ def _types(
 
 
 def _wide_enough(name: str, results: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
-    """Return the types of results with room for that of no values."""
+    """Return the types of results, widened so that they hold the result of no values."""
     parts = _flat(nothing) if isinstance(nothing, tuple) else (nothing,) * len(results)
     if len(parts) != len(results):
         raise NotCompilableError(
-            f"{name!r} makes {nothing!r} of nothing, and {len(results)} numbers of values"
+            f"{name!r} returns {nothing!r} for no values, and {len(results)} numbers for values"
         )
     return tuple(_with_room(name, a, part) for a, part in zip(results, parts, strict=True))
 
@@ -271,7 +286,7 @@ def _in_memory(name: str, functions: dict[str, Any], text: str) -> ModuleType:
 
 
 def _stays_float(functions: dict[str, Any]) -> bool:
-    """Whether functions without a source make no whole numbers of floats, as far as their names tell."""
+    """Whether functions without a source call nothing that turns floats into whole numbers."""
     made = {name.split(".")[-1] for name in Checked.TO_WHOLE}
     return all(
         function in (max, min)
@@ -281,5 +296,5 @@ def _stays_float(functions: dict[str, Any]) -> bool:
 
 
 def _called(function: Any) -> Any:
-    """Return a function of Python's own that calls another, such as abs."""
+    """Return a Python function that calls a built-in one, such as abs."""
     return lambda *parts: function(*parts)

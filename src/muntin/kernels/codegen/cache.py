@@ -1,13 +1,13 @@
-"""Where generated modules live, and how they get there.
+"""The folder of generated modules and their machine code.
 
-One folder by the platform's convention, or MUNTIN_CACHE_DIR. A module is written under another name
-and renamed, so that processes that start at once never see half of it. In a folder that cannot be
-written, modules live in memory and are compiled again in each process.
+It follows the platform's convention, or MUNTIN_CACHE_DIR. A module is written under another name and
+renamed, so that no process ever reads half of it. If the folder cannot be written, modules are in memory
+only, and each process compiles them again.
 
-Nothing is run because it lies there: a module's text is the one that was generated, and the file has to
-be the same. Numba loads machine code by unpickling it, so the folder and its files must belong to this
-user or to root, and nobody else may write to them. A folder that others write to is used only with the
-sticky bit, which keeps them from touching files of this user. Files that are broken, or whose machine
+A file in the folder is not trusted: the process runs the text that it generated, and the file must be
+equal. Numba loads machine code by unpickling it, so the folder and its files must belong to this user or
+to root, and nobody else may write to them. A folder that others may write to is used only with the
+sticky bit, which keeps them from changing files of this user. Files that are broken, or whose machine
 code is for other types than the index says, are made again.
 """
 
@@ -34,7 +34,7 @@ from muntin._version import __version__
 _LOADED: dict[str, ModuleType] = {}
 _LOADING = threading.RLock()
 MACHINE_CODE = "__pycache__"
-"""Where Numba puts its files, beside a module."""
+"""The folder beside a module in which Numba keeps its files."""
 SUM = hashlib.sha256().digest_size
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -55,7 +55,7 @@ def load_module(text: str) -> ModuleType:
     if name not in _LOADED:
         with _LOADING:
             if name not in _LOADED:
-                _LOADED[name] = _run(name, text)  # other threads see a module that has run
+                _LOADED[name] = _run(name, text)  # other threads see a complete module
     return _LOADED[name]
 
 
@@ -70,7 +70,7 @@ def _run(name: str, text: str) -> ModuleType:
     module.__dict__["CACHED"] = True
     sys.modules[name] = module
     try:
-        exec(compile(text, str(path), "exec"), module.__dict__)  # never what lies there
+        exec(compile(text, str(path), "exec"), module.__dict__)  # never the text of the file
     except BaseException:
         del sys.modules[name]
         raise
@@ -79,7 +79,7 @@ def _run(name: str, text: str) -> ModuleType:
 
 
 def memory_module(name: str, text: str, **names: object) -> ModuleType:
-    """Return a module that lives in memory only, with the given names defined in it."""
+    """Return a module that is in memory only, with the given names defined in it."""
     module = ModuleType(name)
     module.__dict__.update(CACHED=False, **names)
     exec(compile(text, f"<{name}>", "exec"), module.__dict__)
@@ -87,7 +87,7 @@ def memory_module(name: str, text: str, **names: object) -> ModuleType:
 
 
 def _written(name: str, text: str) -> Path | None:
-    """Return a file with this text in a folder that nobody else can change; None if there is none."""
+    """Return a file with this text in a folder that only this user can change; None if it fails."""
     place = folder()
     try:
         _make(place)
@@ -109,7 +109,7 @@ def _written(name: str, text: str) -> Path | None:
 
 
 def _make(place: Path) -> None:
-    """Make a folder which only its owner writes; the user's own one is closed to others again."""
+    """Make a folder that only its owner can write; remove the rights of others from an existing one."""
     place.mkdir(mode=0o755 if _is_shared() else 0o700, parents=True, exist_ok=True)
     status = place.stat()
     if not _is_shared() and _belongs(status) and status.st_mode & OTHERS_WRITE:
@@ -121,7 +121,7 @@ def _is_shared() -> bool:
 
 
 def _is_safe(place: Path) -> bool:
-    """Whether nobody but this user and root can change what a folder has, or say why it is not used."""
+    """Whether only this user and root can change a folder; if not, warn why it is not used."""
     status = place.stat()
     if not _belongs(status):
         _warn(f"{place} belongs to another user")
@@ -147,10 +147,10 @@ def _is_ours(path: Path) -> bool:
 
 
 def _discard_foreign(place: Path, name: str) -> None:
-    """Delete a module's machine code that others could have written: Numba runs what it unpickles."""
+    """Delete machine code of a module that others could have written: Numba would run it."""
     for path in place.glob(f"{name}.*"):
         if not _is_ours(path):
-            path.unlink(missing_ok=True)  # where that is not allowed, the module lives in memory
+            path.unlink(missing_ok=True)  # if that is not allowed, the module is in memory only
 
 
 def _write(path: Path, text: str) -> None:
@@ -167,13 +167,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _file_mode() -> int:
-    """Return the mode of files: others read them where the folder is shared on purpose."""
+    """Return the mode of files: others may read them if MUNTIN_CACHE_DIR chose the folder."""
     return 0o644 if _is_shared() else 0o600
 
 
 @cache
 def _warn(why: str) -> None:
-    """Say once why nothing is kept."""
+    """Warn once that compiled code is not kept."""
     warnings.warn(
         f"compiled code is not kept between processes, because {why} (the folder is "
         "MUNTIN_CACHE_DIR, or the user's cache)",
@@ -183,7 +183,7 @@ def _warn(why: str) -> None:
 
 
 def _guard(module: ModuleType) -> None:
-    """Let Numba compile again where its files are broken, and go on where it cannot write them."""
+    """Make Numba compile again if its files are broken, and continue if it cannot write them."""
     for dispatcher in vars(module).values():
         held: Any = getattr(dispatcher, "_cache", None)
         if hasattr(held, "_cache_file"):
@@ -195,8 +195,8 @@ def _guard(module: ModuleType) -> None:
 def _seal(file: Any) -> None:
     """Bind machine code to its content and to the types that it is for.
 
-    Numba runs what it finds, and of two processes that save code for different types at once one may
-    write where the other's index points to.
+    Numba runs the code that it finds. Of two processes that save code for different types at once, one
+    may write to the file that the other's index names.
     """
     save, load = file.save, file.load
 

@@ -1,7 +1,7 @@
 """Loop files for an aggregate on objects, interpreted.
 
 The functions of a loop file find lift, combine and lower among the globals of their file. A bound copy
-has the same code and other globals, so a traceback and a debugger show the file and the line.
+has the same code with other globals, so a traceback and a debugger show the file and the line.
 """
 
 from types import FunctionType, ModuleType, SimpleNamespace

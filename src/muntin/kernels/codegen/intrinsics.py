@@ -1,6 +1,6 @@
 """Single machine instructions that Numba has no name for.
 
-Where Numba is switched off (NUMBA_DISABLE_JIT) the functions of `loops.instructions` take their place.
+With NUMBA_DISABLE_JIT, the functions of `loops.instructions` replace them.
 """
 
 from typing import Any
@@ -12,12 +12,15 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
+from muntin.aggregates.numbers import LEAST
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.kernels.loops import instructions
 
 _WORD = ir.IntType(64)
 _HALF = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
-EXACT_IN_FLOAT = 2**53
+LEAST_AS_FLOAT = float(LEAST)
+"""The least whole number of 64 bits; its negative is the first above the greatest."""
 PLAIN = (
     "clock",
     "folded",
@@ -27,7 +30,7 @@ PLAIN = (
     "trailing_zeros",
     "write_soon",
 )
-"""What `loops.instructions` has under the same names."""
+"""The names of functions that `loops.instructions` has too."""
 
 
 @intrinsic
@@ -68,7 +71,7 @@ def folded(typing_context: Any, a: Any, b: Any) -> Any:  # noqa: ARG001, D103
 
 
 def _with_overflow(operation: Any) -> Any:
-    """Return an intrinsic that computes with whole numbers and says whether the result wrapped."""
+    """Return an intrinsic that gives the result for two whole numbers, and whether it wrapped."""
 
     @intrinsic
     def checked(typing_context: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
@@ -111,7 +114,7 @@ def floor_quotient(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """Return what a division leaves."""
+    """Return the remainder of a division."""
     return a % b
 
 
@@ -121,17 +124,17 @@ def magnitude(a: Any) -> Any:
 
 
 def within(a: Any) -> Any:
-    """Return a number that is to be made whole; compiled, one that 64 bits hold."""
+    """Return a number that becomes a whole one; compiled, OverflowError if 64 bits cannot hold it."""
     return a
 
 
 def put(array: Any, i: Any, x: Any) -> None:
-    """Write into an array; compiled, what the array's type holds exactly, else it is not compiled."""
+    """Write x into an array; compiled, an error unless the array's type holds x exactly."""
     array[i] = x
 
 
 def put_nothing(array: Any, i: Any, result: Any) -> None:  # noqa: ARG001
-    """Write that there is no result; compiled, only results that may be None have room for that."""
+    """Write a missing result; compiled, it does nothing for results that are never None."""
     array[i] = np.nan
 
 
@@ -200,7 +203,7 @@ def _within(a):
         return lambda a: a
 
     def bounded(a):
-        if not -9223372036854775808.0 <= a < 9223372036854775808.0:
+        if not LEAST_AS_FLOAT <= a < -LEAST_AS_FLOAT:
             raise OverflowError("a whole number has more than 64 bits")
         return a
 
@@ -246,7 +249,7 @@ def _are_whole(a: Any, b: Any) -> Any:
 
 
 def _are_signed(a: Any, b: Any) -> Any:
-    """Whether both are whole numbers; those without a sign are refused."""
+    """Whether both are whole numbers; TypingError if one is unsigned."""
     if _are_whole(a, b) and not (a.signed and b.signed):
         raise TypingError("unsigned whole numbers would become floats")
     return _are_whole(a, b)
@@ -293,7 +296,7 @@ def write_soon(typing_context: Any, array: Any, i: Any) -> Any:  # noqa: ARG001,
 
 
 def _fetch(writes: Any) -> Any:
-    """Return what tells the processor that an item will be needed; it may lie outside of the array."""
+    """Return the code of a prefetch; the item may be outside of the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.bitcast(_place(context, builder, signature, arguments), _BYTES)
@@ -306,7 +309,7 @@ def _fetch(writes: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return the address of an item in an array without gaps."""
+    """Return the address of an item in a contiguous array."""
     held = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.gep(held.data, [arguments[1]])
 

@@ -1,7 +1,7 @@
-"""What rows and partials are made of, and the few functions that hide it from the loops.
+"""The layout of rows and partials, and the source of the functions that hide it from the loops.
 
-A partial is kept in a tuple of arrays, one per field. With nulls it carries the number of its values
-in a field before the others, and a null row is a partial of zero values: nothing needs an identity.
+Partials are in a tuple of arrays, one per field. With nulls, the first field is the number of values,
+and a null row is a partial of zero values, so no identity is needed.
 """
 
 from dataclasses import dataclass
@@ -12,33 +12,25 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Layout:
-    """What the rows are: the number types of the input columns, and whether rows may be null.
+    """What the rows are, and which loops and which form of a kernel work on them."""
 
-    `form` chooses a special form of the aggregate's kernel (plain, shifted, narrow, times), `steps`
-    other loops than those over whole arrays: those on slices, or an algorithm's own step functions.
-    """
-
-    columns: tuple[np.dtype[Any], ...]
-    nullable: bool
-    form: str = ""
-    steps: str = ""
+    columns: tuple[np.dtype[Any], ...]  # types of the input columns
+    nullable: bool  # whether rows may be null
+    form: str = ""  # a special form of the aggregate's kernel: plain, shifted, narrow or times
+    steps: str = ""  # "slices", or an algorithm for windows over a stream; else whole arrays
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an aggregate makes: fields of a partial, results of a window, and whether each is bare.
+    """What an aggregate's partials and results are."""
 
-    `own` marks a user's aggregate, whose lower takes no count and may return None; `finish` names a
-    NumPy function for the results; with `halves` lift takes whole numbers in two parts.
-    """
-
-    fields: int
-    results: int
-    scalar: bool
-    several: bool
-    own: bool
-    finish: str = ""
-    halves: bool = False
+    fields: int  # the number of fields of a partial
+    results: int  # the number of results of a window
+    scalar: bool  # whether a partial is a number and not a tuple
+    several: bool  # whether a result is a tuple
+    own: bool  # whether it is a user's, whose lower takes no count and may return None
+    finish: str = ""  # a NumPy function that is applied to the results
+    halves: bool = False  # whether lift takes a whole number in two parts
 
 
 HALVES = {
@@ -103,7 +95,7 @@ def emit(outs, i, p, rows):
 def emit_empty(outs, i):
     outs[0][i] = 0
 """
-# Four partials or results that lie side by side are written with one instruction.
+# One instruction writes four neighbouring partials or results.
 FOUR = """
 @inline
 def store_four(q, i, a, b, c, d):
@@ -124,7 +116,7 @@ def emit_four(outs, i, a, b, c, d, rows):
     emit(outs, i, a, rows); emit(outs, i + U(1), b, rows)
     emit(outs, i + U(2), c, rows); emit(outs, i + U(3), d, rows)
 """
-# A sum is NaN after the first NaN (or infinities of both signs), and costs less than a test of each row.
+# A sum is NaN after the first NaN (or infinities of both signs), and is cheaper than a test per row.
 WATCH = """
 @inline
 def watch(seen, values, i):
@@ -159,7 +151,7 @@ def declined(x):
 
 
 def accessors(layout: Layout, shape: Shape) -> str:
-    """Write lift_at, combine, load, store, emit (also of four) and watch for a layout."""
+    """Return the source of lift_at, combine, load, store, emit and watch for a layout."""
     template, shift = (NULLABLE, 1) if layout.nullable else (DENSE, 0)
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
     if shape.halves:
@@ -187,13 +179,13 @@ def _lifted(layout: Layout, columns: str) -> str:
 
 
 def _unless_null(layout: Layout) -> str:
-    """Lift a null as one, which was tried: a user's function may not take the number in its place."""
+    """Return the source that lifts ones for a null: a user's function may fail on the stored value."""
     ones = _lifted(layout, ", ".join(f"np.{column}(1)" for column in layout.columns))
     return f"if not values[{len(layout.columns)}][i]: return (np.int64(0), {ones})\n    "
 
 
 def _put(shape: Shape, place: str, value: str) -> str:
-    """Write a number; a user's functions may give others than those they were tried with."""
+    """Return the source that writes a number; of a user's function, it may be of another type."""
     return f"put({place.removesuffix('[i]')}, i, {value})" if shape.own else f"{place} = {value}"
 
 

@@ -1,10 +1,10 @@
 """The source of loop files as part of a generated module.
 
-Loop files are plain Python (`kernels/loops`, `slicing/loops`). Their functions are taken as they are,
-without docstrings and annotations. Constants that they use become globals, which Numba compiles as
-constants; functions of other loop files that they use are taken along, and named tuples that they make
-are imported. Other imports are dropped: what they name is in HEAD (`intrinsics`), or is written for a
-layout of numbers (`layout`).
+Loop files are plain Python (`kernels/loops`, `slicing/loops`). The generated module has their functions
+without docstrings and annotations. It also has the constants that they use as globals, which Numba
+compiles as constants, and the functions of other loop files that they call; it imports their named
+tuples. Other imports are dropped: HEAD imports `intrinsics` under the same names, and `layout` writes
+the functions that reach rows and partials.
 """
 
 import ast
@@ -43,7 +43,7 @@ DEFINED = (instructions.__name__, object_partials.__name__)
 
 @cache
 def load_loops(*modules: ModuleType) -> ModuleType:
-    """Return loop files that know nothing of aggregates, compiled as one module."""
+    """Return loop files that use no aggregate, compiled as one module."""
     return load_module(HEAD + loops_text(*modules))
 
 
@@ -51,8 +51,8 @@ def load_loops(*modules: ModuleType) -> ModuleType:
 def loops_text(*modules: ModuleType, prefix: str = "") -> str:
     """Return the source of loop files, with their entries as cached kernels.
 
-    Loops that make no arrays may be `uncounted_`: Numba then counts no references to those they are
-    given, which it does at every call and which takes longer than a short block of rows.
+    Loops that make no arrays may have the prefix `uncounted_`: Numba then does not count references to
+    their arguments. It would do so at every call, which takes longer than a short block of rows.
     """
     text = _LoopText(prefix)
     for module in modules:
@@ -63,16 +63,16 @@ def loops_text(*modules: ModuleType, prefix: str = "") -> str:
 
 
 class _LoopText:
-    """Collects functions and the constants that they use, each once."""
+    """Collects functions, with the constants and named tuples that they use, each once."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._constants: dict[str, int | float] = {}
-        self._imports: dict[str, str] = {}
+        self._structs: dict[type, str] = {}
         self._functions: dict[FunctionType, str] = {}
 
     def add(self, function: FunctionType) -> None:
-        """Add a function and what it uses."""
+        """Add a function and the constants, functions and named tuples that it uses."""
         if function in self._functions:
             return
         self._functions[function] = self._written(function)
@@ -82,13 +82,20 @@ class _LoopText:
                 self._add_constant(name, value)
             elif isinstance(value, FunctionType) and _is_loop(value):
                 self.add(value)
-            elif isinstance(value, type) and hasattr(value, "_fields"):
-                self._imports[name] = f"from {value.__module__} import {value.__name__} as {name}"
+        used = (function.__globals__.get(name) for name in function.__code__.co_names)
+        for value in (*used, *function.__annotations__.values()):
+            if isinstance(value, type) and hasattr(value, "_fields"):
+                self._add_struct(value)
 
     def text(self) -> str:
         """Return the constants, the named tuples and the functions."""
         constants = [f"{name} = {value!r}" for name, value in self._constants.items()]
-        return "\n".join([*self._imports.values(), *constants, *self._functions.values()])
+        return "\n".join([*self._structs.values(), *constants, *self._functions.values()])
+
+    def _add_struct(self, struct: Any) -> None:
+        """Import a named tuple; its fields are in the text, whose hash finds the machine code."""
+        line = f"from {struct.__module__} import {struct.__name__}"
+        self._structs[struct] = f"{line}  # {', '.join(struct._fields)}"
 
     def _add_constant(self, name: str, value: int | float) -> None:
         if self._constants.setdefault(name, value) != value:

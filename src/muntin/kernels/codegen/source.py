@@ -1,8 +1,8 @@
 """From the source of functions to the source of a module that Numba compiles and caches.
 
-Numba's cache never hits for closures over compiled functions, because their key holds a number of the
-process. So an aggregate's functions are written out, with what they refer to, as plain functions of a
-module; its name is a hash of its text, and the cache finds it in the next process.
+Numba's cache never finds closures over compiled functions again, because their key holds a number that
+is different in each process. So the source of an aggregate's functions, and of the functions they call,
+becomes the text of a module. The module's name is a hash of its text, so the next process finds it.
 """
 
 import ast
@@ -21,9 +21,9 @@ class NoSourceError(Exception):
 
 
 class Writer:
-    """Collects functions and what they refer to, each once, under names of their own.
+    """Collects the source of functions and of what they refer to, each once, under a unique name.
 
-    If they are `checked`, a whole number of more than 64 bits is an error and does not wrap.
+    If it is `checked`, a whole number of more than 64 bits is an error and does not wrap.
     """
 
     def __init__(self, checked: bool = False) -> None:
@@ -41,7 +41,7 @@ class Writer:
         self._lines.append(f"{name} = {self._reference(name, function)}")
 
     def _reference(self, name: str, value: Any) -> str:
-        """Return an expression for a value that a function refers to, writing it out if need be."""
+        """Return an expression for a value that a function refers to; add functions to the text."""
         if isinstance(value, ModuleType):
             if value.__name__.split(".")[0] not in ("math", "numpy"):
                 raise NoSourceError(f"it refers to the module {value.__name__}")
@@ -78,7 +78,7 @@ class Writer:
         return f"@{decorator}\n{ast.unparse(ast.fix_missing_locations(tree))}"
 
     def _write_defaults(self, arguments: ast.arguments, function: FunctionType) -> None:
-        """Write the values that arguments have by default, which the source may only name."""
+        """Replace the expressions of default values by the values."""
         named = function.__kwdefaults__ or {}
         arguments.defaults = [self._value("a default", v) for v in function.__defaults__ or ()]
         arguments.kw_defaults = [
@@ -91,10 +91,10 @@ class Writer:
 
 
 def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the syntax tree of a function, one of lambda as if it had been defined with def.
+    """Return the syntax tree of a function; a lambda becomes one that is defined with def.
 
-    NoSourceError if there is none, or if it gives another function: the file may have changed since
-    it was imported, and a wrapper's source is said to be that of what it wraps.
+    Raises NoSourceError if the source is missing or gives another function: the file may have changed
+    since the import, and Python reports the source of a wrapped function for its wrapper.
     """
     code = getattr(function, "__code__", None)
     if code is not None and code.co_name == "<lambda>":
@@ -105,7 +105,7 @@ def function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
 
 
 def _check(node: ast.FunctionDef | ast.Lambda, function: Any) -> None:
-    """Refuse a syntax tree that does not give the function's own code."""
+    """Raise NoSourceError if a syntax tree does not compile to the function's code."""
     node = deepcopy(node)
     node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
     node.args.kw_defaults = [default and ast.Constant(None) for default in node.args.kw_defaults]
@@ -118,7 +118,7 @@ def _check(node: ast.FunctionDef | ast.Lambda, function: Any) -> None:
         ast.Module([*_imports(_file(function.__code__)), around], [])
     )
     found = _inner(_inner(compile(module, "source", "exec", dont_inherit=True)))
-    if _told(found) != _told(function.__code__):
+    if _meaning(found) != _meaning(function.__code__):
         raise NoSourceError(f"the source of {function!r} is that of another function")
 
 
@@ -142,19 +142,21 @@ def _inner(code: CodeType) -> CodeType:
     return next(constant for constant in code.co_consts if isinstance(constant, CodeType))
 
 
-def _told(code: CodeType) -> tuple[Any, ...]:
-    """Return what a piece of code does, without where it stands."""
-    constants = [_told(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+def _meaning(code: CodeType) -> tuple[Any, ...]:
+    """Return the instructions, names and constants of code, without its place in a file."""
+    constants = [_meaning(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 
 
 def _def_tree(function: Any) -> ast.FunctionDef:
     code = getattr(function, "__code__", None)
     try:
-        source = textwrap.dedent(inspect.getsource(code or function))  # not of what it wraps
+        source = textwrap.dedent(
+            inspect.getsource(code or function)
+        )  # not that of a function it wraps
         tree = ast.parse(source).body[0]
     except (OSError, TypeError, SyntaxError) as error:
-        raise NoSourceError(f"the source of {function!r} is not to be had: {error}") from error
+        raise NoSourceError(f"the source of {function!r} is missing: {error}") from error
     if not isinstance(tree, ast.FunctionDef) or code is None or tree.name != code.co_name:
         raise NoSourceError(f"{function!r} is not defined with def")
     return tree
@@ -195,7 +197,7 @@ def _file(code: CodeType) -> str:
 
 
 def _check_scopes(tree: ast.FunctionDef, outside: Collection[str]) -> None:
-    """Refuse a name that is another one in a function within it, and names that are not known."""
+    """Raise NoSourceError for names that differ in an inner function, and for unknown names."""
     names = [node for part in tree.body for node in ast.walk(part) if isinstance(node, ast.Name)]
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
@@ -207,7 +209,7 @@ def _check_scopes(tree: ast.FunctionDef, outside: Collection[str]) -> None:
 
 
 class Checked(ast.NodeTransformer):
-    """Lets whole numbers be computed by functions that do not wrap, and refuses what has none."""
+    """Replaces arithmetic by functions that check for overflow; NoSourceError where there is none."""
 
     NAMES: ClassVar[dict[type[ast.operator], str]] = {
         ast.Add: "plus",
@@ -261,7 +263,7 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 class Bare(ast.NodeTransformer):
-    """Strips what a compiled function has no use for, and renames what it refers to."""
+    """Removes decorators, docstrings and annotations, and renames what a function refers to."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = {name: ast.parse(text, mode="eval").body for name, text in names.items()}
@@ -285,7 +287,7 @@ class Bare(ast.NodeTransformer):
 
 
 def _outside(function: FunctionType) -> dict[str, Any]:
-    """Return what the function refers to outside of itself, but for built-in names."""
+    """Return the globals and outer variables that a function refers to, except built-in names."""
     variables = inspect.getclosurevars(function)
     unbound = {name for name in variables.unbound if name in function.__code__.co_names}
     missing = sorted(unbound - _attributes(function) - set(dir(builtins)))

@@ -1,4 +1,5 @@
 """Loops over rows and partials, written as plain Python and compiled per aggregate.
 
-They call `lift_at`, `combine`, `load`, `store` and `emit`, which `codegen.layout` writes for a layout.
+They call `lift_at`, `combine`, `load`, `store` and `emit`. `object_partials` has these for objects;
+for numbers `codegen.layout` writes them.
 """

@@ -1,8 +1,7 @@
 """Frames over a range of values: a pointer that follows the rows of each group.
 
-Written out into a generated module, as `drivers.py` is. Values never fall within a group; NaN is larger
-than any number and equal to NaN, as in Spark. Rows whose value is null come first in their group, and
-their frame is the null rows.
+Values never fall within a group; NaN is larger than any number and equal to NaN, as in Spark. Rows whose
+value is null come first in their group, and their frame is the null rows of the group.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ def before(x: Any, y: Any) -> Any:
 
 @entry
 def find_starts(values: Any, firsts: Any, known: Any, lows: Any, is_open: Any, starts: Any) -> None:
-    """Set starts[i] to the first row of row i's group from lows[i] on (above it, if it is open).
+    """Set starts[i] to the first row of row i's group with a value >= lows[i] (> if `is_open`).
 
     Group g has rows [firsts[g], firsts[g + 1]), of which those from known[g] on are not null.
     """
@@ -39,7 +38,7 @@ def find_starts(values: Any, firsts: Any, known: Any, lows: Any, is_open: Any, s
 
 @entry
 def find_ends(values: Any, firsts: Any, known: Any, highs: Any, is_open: Any, ends: Any) -> None:
-    """Set ends[i] to the first row of row i's group above highs[i] (or equal, if it is open)."""
+    """Set ends[i] to the first row of row i's group with a value > highs[i] (>= if `is_open`)."""
     for g in range(len(known)):
         after = firsts[g + 1]
         for i in range(firsts[g], known[g]):

@@ -1,7 +1,7 @@
-"""What loop files need beside Python: the mark of an entry, indices, and a few machine instructions.
+"""The mark of an entry, the type of indices, and a few machine instructions, for loop files.
 
-A loop file is plain Python: it imports these functions and runs interpreted. A generated module has the
-functions of `codegen.intrinsics` under the same names, which Numba turns into single instructions.
+A loop file imports these functions and runs interpreted. A generated module has the functions of
+`codegen.intrinsics` under the same names, which Numba turns into single instructions.
 """
 
 import time
@@ -17,7 +17,7 @@ ALL_BITS = 2**64 - 1
 
 
 def entry(function: F) -> F:
-    """Mark a loop that Python calls; loops without the mark are called by other loops only."""
+    """Mark a loop that Python calls; only other loops call the loops without this mark."""
     function.__dict__["is_entry"] = True
     return function
 
@@ -28,17 +28,17 @@ def is_entry(function: Callable[..., Any]) -> bool:
 
 
 def leading_zeros(x: Any) -> Any:
-    """Return the number of zero bits above the highest bit of a word that is set."""
+    """Return the number of zero bits above the highest bit that is set in x."""
     return U(64 - int(x).bit_length())
 
 
 def trailing_zeros(x: Any) -> Any:
-    """Return the number of zero bits below the lowest bit of a word that is set."""
+    """Return the number of zero bits below the lowest bit that is set in x."""
     return U((int(x) & -int(x)).bit_length() - 1)
 
 
 def folded(a: Any, b: Any) -> Any:
-    """Return the two halves of a product of 128 bits, combined by exclusive or."""
+    """Return the exclusive or of the two halves of a * b, which has 128 bits."""
     product = int(a) * int(b)
     return U((product >> 64) ^ (product & ALL_BITS))
 
@@ -57,5 +57,5 @@ def write_soon(array: Any, i: Any) -> None:
 
 
 def put_four(array: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
-    """Write four values side by side into an array."""
+    """Write the values a, b, c and d into an array from place i on."""
     array[i : i + U(4)] = a, b, c, d

@@ -1,9 +1,9 @@
 """Rows and partials as Python objects: the functions through which loops reach them.
 
-A loop file imports these names, and so it runs interpreted: rows, partials and results are in lists or
-arrays of objects, in a tuple with one of each. `codegen.interpret.bind` replaces lift, combine, lower
-and without by those of an aggregate. A generated module has functions of the same names for numbers,
-which `codegen.layout` writes.
+Loop files import these names, so they run interpreted. Rows, partials and results are each a tuple of
+one list or array of objects. `codegen.interpret.bind` replaces lift, combine, lower and without by those
+of an aggregate. A generated module has functions of the same names for numbers, which `codegen.layout`
+writes.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ def lift(value: Any) -> Any:
 
 
 def combine(a: Any, b: Any) -> Any:
-    """Return the partial of what is in a, followed by what is in b."""
+    """Return the partial of the values in a, followed by those in b."""
     raise NotImplementedError(UNBOUND)
 
 
@@ -27,7 +27,7 @@ def lower(partial: Any) -> Any:
 
 
 def without(total: Any, part: Any) -> Any:
-    """Return a partial from which another is taken out, or NotImplemented."""
+    """Return `total` with the values of `part` removed, or NotImplemented."""
     raise NotImplementedError(UNBOUND)
 
 
@@ -47,34 +47,34 @@ def store(partials: Any, i: Any, partial: Any) -> None:
 
 
 def emit(outs: Any, i: Any, partial: Any, rows: Any) -> None:  # noqa: ARG001
-    """Write result i: that of a partial of so many rows."""
+    """Write result i from a partial of `rows` rows."""
     outs[0][i] = lower(partial)
 
 
 def emit_empty(outs: Any, i: Any) -> None:
-    """Write that window i is empty."""
+    """Write the result of window i, which has no rows."""
     outs[0][i] = None
 
 
 def store_four(partials: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
-    """Write four partials side by side."""
+    """Write the partials a, b, c and d from place i on."""
     for j, partial in enumerate((a, b, c, d)):
         store(partials, i + U(j), partial)
 
 
 def emit_four(outs: Any, i: Any, a: Any, b: Any, c: Any, d: Any, rows: Any) -> None:
-    """Write four results side by side, of partials of so many rows each."""
+    """Write four results from place i on, of partials of `rows` rows each."""
     for j, partial in enumerate((a, b, c, d)):
         emit(outs, i + U(j), partial, rows)
 
 
 def watch(seen: Any, values: Any, i: Any) -> Any:  # noqa: ARG001
-    """Return NaN once a row was NaN, in layouts that have to know; in others return `seen`."""
+    """Return `seen`; the plain form of a float column returns NaN if row i or a row before is NaN."""
     return seen
 
 
 def declined(partial: Any) -> bool:
-    """Whether an inverse could not take a partial out."""
+    """Whether `without` could not remove a partial."""
     return partial is NotImplemented
 
 

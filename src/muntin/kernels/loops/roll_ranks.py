@@ -1,38 +1,68 @@
 """Order statistics of sliding windows: a set of bits over ranks, and a pointer that follows the rank.
 
 The rows of a block are sorted once; the window is then a set of bits, one per row in that order. A row
-that comes or goes sets or clears its bit, and the pointer to the wanted rank moves by a bit or two.
-Written out into a generated module, as `drivers.py` is.
+that enters or leaves sets or clears its bit, and the pointer to the wanted rank moves by a bit or two.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import U, entry, leading_zeros, trailing_zeros
+from muntin.kernels.loops.loop_arguments import Spans
+
+DIGITS = 6
+DIGIT_BITS = 11
+"""Six digits of eleven bits hold a key of 64 bits."""
+DIGIT_VALUES = 1 << DIGIT_BITS
+
+
+class RankBlock(NamedTuple):
+    """A block of rows, sorted by value."""
+
+    ordered: Any  # per rank: the value
+    ranks: Any  # per row of the block: its rank
+    valid: Any  # per row of the block: whether it is not null
+    base: Any  # the number of the block's first row
+    bits: Any  # words of 64 bits, one bit per rank, all zero: set while the row is in the window
+
+
+class WantedRanks(NamedTuple):
+    """Which rank is wanted of a window with n values."""
+
+    below: Any  # per n: the number of values that rank below the wanted one
+    weight: Any  # per n: the share of the way from the wanted value to the next, 0.0 for none
+
+
+class RankResults(NamedTuple):
+    """What a window gives."""
+
+    values: Any  # per window: its order statistic; nothing is written if it has no values
+    counts: Any  # per window: the number of its values
 
 
 @entry
 def sort_rows(
     keys: Any, rows: Any, spare_keys: Any, spare_rows: Any, counts: Any, ranks: Any
 ) -> Any:
-    """Sort keys by their digits of eleven bits, the lowest first; return the rows in that order.
+    """Sort keys by their digits, the lowest first; return the row numbers in that order.
 
-    ranks[i] becomes the place of row i in it. counts has a row for each of six digits, of zeros. Rows
+    ranks[i] becomes the place of row i in it. `counts` has a row of DIGIT_VALUES zeros per digit. Rows
     with equal keys stay in their order. Runtime: O(rows), fewer passes where digits are all the same.
     """
     n = len(keys)
+    lowest = U(DIGIT_VALUES - 1)
     for i in range(n):
         rows[i] = i
-        for digit in range(U(6)):
-            counts[digit, (keys[i] >> (U(11) * digit)) & U(2047)] += 1
-    for digit in range(U(6)):
-        shift = U(11) * digit
-        if counts[digit, (keys[0] >> shift) & U(2047)] == n:
-            continue  # it is the same in all keys
+        for digit in range(U(DIGITS)):
+            counts[digit, (keys[i] >> (U(DIGIT_BITS) * digit)) & lowest] += 1
+    for digit in range(U(DIGITS)):
+        shift = U(DIGIT_BITS) * digit
+        if counts[digit, (keys[0] >> shift) & lowest] == n:
+            continue  # all keys have the same digit
         place = 0
-        for d in range(2048):
+        for d in range(DIGIT_VALUES):
             counts[digit, d], place = place, place + counts[digit, d]
         for i in range(n):
-            d = (keys[i] >> shift) & U(2047)
+            d = (keys[i] >> shift) & lowest
             place = counts[digit, d]
             counts[digit, d] = place + 1
             spare_keys[place] = keys[i]
@@ -70,7 +100,7 @@ def preceding(bits: Any, p: Any) -> Any:
 
 
 def between(low: Any, high: Any, weight: Any) -> Any:
-    """Return what lies a share of the way from one value to another."""
+    """Return low + weight * (high - low)."""
     if low == high:
         return low * 1.0
     step = high - low
@@ -81,60 +111,50 @@ def between(low: Any, high: Any, weight: Any) -> Any:
 
 @entry
 def roll_ranks(
-    ordered: Any,
-    ranks: Any,
-    valid: Any,
-    base: Any,
-    starts: Any,
-    ends: Any,
-    lo: Any,
-    hi: Any,
-    bits: Any,
-    below_of: Any,
-    weight_of: Any,
-    outs: Any,
-    counts: Any,
+    block: RankBlock, spans: Spans, lo: Any, hi: Any, wanted: WantedRanks, results: RankResults
 ) -> None:
-    """Emit the order statistic of the windows [starts[k], ends[k]) for k in [lo, hi).
+    """Write the order statistics of the windows of `spans` with numbers [lo, hi) into `results`.
 
-    Row base + i has rank ranks[i], and ordered[rank] is its value. Of a window with n values the one
-    with below_of[n] values below it is wanted, and weight_of[n] of the way to the next one.
+    The windows lie within the block, and neither their starts nor their ends fall.
     """
-    s = e = U(starts[lo])
+    bits = block.bits
+    s = e = U(spans.starts[lo])
     at = U(0)  # the pointer
     below = U(0)  # how many values of the window rank below the pointer
     n = U(0)
     for k in range(lo, hi):
-        start, end = U(starts[k]), U(ends[k])
+        start, end = U(spans.starts[k]), U(spans.ends[k])
         while e < end:
-            i = e - base
-            if valid[i]:
-                r = U(ranks[i])
+            i = e - block.base
+            if block.valid[i]:
+                r = U(block.ranks[i])
                 bits[r >> U(6)] |= U(1) << (r & U(63))
                 below += U(r < at)
                 n += U(1)
             e += U(1)
         while s < start:
             if s < e:
-                i = s - base
-                if valid[i]:
-                    r = U(ranks[i])
+                i = s - block.base
+                if block.valid[i]:
+                    r = U(block.ranks[i])
                     bits[r >> U(6)] &= ~(U(1) << (r & U(63)))
                     below -= U(r < at)
                     n -= U(1)
             s += U(1)
         e = max(e, s)
-        counts[k] = n
+        results.counts[k] = n
         if n > U(0):
-            wanted = U(below_of[n])
-            while below > wanted:
+            wanted_below = U(wanted.below[n])
+            while below > wanted_below:
                 at = preceding(bits, at)
                 below -= U(1)
             at = following(bits, at)
-            while below < wanted:
+            while below < wanted_below:
                 at = following(bits, at + U(1))
                 below += U(1)
-            if weight_of[n] > 0.0:
-                outs[k] = between(ordered[at], ordered[following(bits, at + U(1))], weight_of[n])
+            value, weight = block.ordered[at], wanted.weight[n]
+            if weight > 0.0:
+                after = block.ordered[following(bits, at + U(1))]
+                results.values[k] = between(value, after, weight)
             else:
-                outs[k] = ordered[at]
+                results.values[k] = value

@@ -1,6 +1,6 @@
-"""The log of what was done to slices, which their partials follow (`slice_partials.replay`).
+"""The log of changes to slices, which `slice_partials.replay` repeats on their partials.
 
-A step is a row of the log. Places are those of slices in their arena. A part is the partial of a group:
+A row of the log is one step. A place is that of a slice in its arena. A part is the partial of a group:
 the rows of one batch that share a key and a slice.
 """
 
@@ -9,9 +9,9 @@ LOG_PLACE = 1  # the place of a slice
 LOG_OTHER = 2  # a part, another place, or the end of a run
 LOG_COLUMNS = 3
 
-NEW = 0  # a new slice at the place: it is the part
-ADD = 1  # the part comes after what is in the slice
-LATE = 2  # the part comes somewhere into the slice
-JOIN = 3  # the slice at the other place, next to it, becomes part of it
-OPEN = 4  # slices from the place up to the other move up by one
-CLOSE = 5  # slices behind the place up to the other move down by one, over it
+NEW = 0  # the part becomes a new slice at the place
+ADD = 1  # the part comes after the rows of the slice
+LATE = 2  # the part comes before or between rows of the slice
+JOIN = 3  # the slice at the other place, the next one, is merged into the slice at the place
+OPEN = 4  # slices [place, other) move up by one
+CLOSE = 5  # slices (place, other) move down by one, the first of them over the slice at the place

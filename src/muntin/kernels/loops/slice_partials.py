@@ -1,8 +1,8 @@
 """Slices: rows folded into partials, partials merged into slices, slices merged into windows.
 
-The loops that generated modules compile, as in `drivers.py`; for objects the same source runs
-interpreted (`slices.py`). Slices of a key lie side by side at places of one array per field. `base` is
-where places begin in it: behind the inner nodes of a tree for an eager store, else 0.
+Partials of slices are in one array per field, at places; the slices of a key are neighbours. `base` is
+where place 0 is in the arrays: after the inner nodes of a tree for an eager store, else 0. Numbers run
+compiled, objects interpreted (`slice_kernels`).
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def fold_spans(values: Any, lo: Any, hi: Any, partials: Any, place: Any, base: A
 
 @entry
 def fold_groups(values: Any, group: Any, first: Any, partials: Any) -> None:
-    """Store at each group the aggregate of its rows, in their order; first[g] is group g's first row."""
+    """Store the aggregate of each group's rows, in row order; first[g] is the first row of group g."""
     for i in range(len(group)):
         g = U(group[i])
         v = lift_at(values, U(i))
@@ -74,10 +74,10 @@ def merge_spans(rows: Any, lo: Any, hi: Any, partials: Any, place: Any, base: An
 def shift_spans(
     rows: Any, partials: Any, place: Any, base: Any, a: Any, b: Any, shift: Any, undone: Any
 ) -> None:
-    """Slide slices of kept rows [a, b) back by `shift`: [a, a + shift) enter, [b, b + shift) left.
+    """Move slices back by `shift` kept rows, to rows [a, b): [a, a + shift) enter, [b, b + shift) leave.
 
-    EDBT 2019, Figure 6: with an inverse, what left is taken out, and the slice is not folded anew.
-    Where the inverse declines, undone[j] is set.
+    EDBT 2019, Figure 6: the inverse removes the rows that leave, so the slice is not folded again.
+    Where the inverse declines, the slice stays and undone[j] is set.
     """
     for j in range(len(place)):
         at = base + U(place[j])
@@ -95,9 +95,10 @@ def shift_spans(
 
 @entry
 def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
-    """Do to the partials what was done to the slices (`slice_log`).
+    """Repeat on the partials the changes that the log says of the slices (`slice_log`).
 
-    A late part is left out if the aggregate is not commutative: the slice is then folded from kept rows.
+    With `in_order_only`, for aggregates that are not commutative, a late part is skipped: the caller
+    folds the slice again from kept rows.
     """
     for j in range(steps):
         step = log[j, LOG_STEP]
@@ -122,7 +123,7 @@ def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_
 
 
 def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any) -> None:
-    """Store the aggregates from each slice of [s, e) to its end; the boundary is now at e."""
+    """Store the aggregates from each slice of [s, e) to its end; the boundary is then at e."""
     i = e - U(1)
     tail = load(partials, base + i)
     store(buffer, i & mask, tail)
@@ -136,10 +137,10 @@ def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any
 def query_spans(
     partials: Any, base: Any, lo: Any, hi: Any, outs: Any, buffer: Any, mask: Any
 ) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window by boundary aggregation, anew where lo falls.
+    """Emit the slices [lo[k], hi[k]) of each window k by boundary aggregation.
 
-    None is empty. Windows of one key and kind come with lo and hi never falling: each slice is combined
-    at most three times for all of them.
+    No window is empty. Among the windows of one key and kind neither lo nor hi falls, and each slice is
+    combined at most three times for all of them. Where lo or hi falls, the boundary starts again.
     """
     s = e = boundary = U(0)
     acc = load(partials, base + U(lo[0]))
@@ -162,7 +163,7 @@ def query_spans(
 
 @entry
 def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window by a fold of its own: nothing is shared."""
+    """Emit the slices [lo[k], hi[k]) of each window k by a fold; windows share nothing."""
     for k in range(len(lo)):
         i = base + U(lo[k])
         end = base + U(hi[k])
@@ -175,7 +176,7 @@ def query_folds(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
 
 
 def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
-    """Combine anew the nodes above the leaves [a, b), as far as all their leaves lie in [lo, hi).
+    """Combine the nodes above the leaves [a, b) again, as far as all their leaves are in [lo, hi).
 
     VLDB 2015: FlatFAT. Leaf p is node base + p and node i has the children 2i and 2i + 1: base is a
     power of two that no place reaches.
@@ -199,7 +200,7 @@ def update_tree(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> N
 
 @entry
 def update_trees(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> None:
-    """Update the tree above each run of changed leaves."""
+    """Update the tree above each run k of changed leaves [a[k], b[k]) of a key's [lo[k], hi[k])."""
     for k in range(len(a)):
         update_tree(partials, base, U(a[k]), U(b[k]), U(lo[k]), U(hi[k]))
 
@@ -234,7 +235,7 @@ def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) ->
 
 @entry
 def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window from a tree that is kept."""
+    """Emit the slices [lo[k], hi[k]) of each window k from the tree."""
     for k in range(len(lo)):
         query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
 
@@ -275,7 +276,10 @@ def build_table(partials: Any, base: Any, lo: Any, n: Any, table: Any, width: An
 def query_table(
     partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, table: Any, width: Any
 ) -> None:
-    """Emit the windows [cuts[c], cuts[c + 1]) of each key from a table built for it."""
+    """Emit the slices [lo[k], hi[k]) of each window k, from one table per key.
+
+    Key c has the windows [cuts[c], cuts[c + 1]); `width` is at least the number of its slices.
+    """
     for c in range(len(cuts) - 1):
         least = U(lo[cuts[c]])
         most = U(hi[cuts[c]])
