@@ -1,8 +1,7 @@
 """Frames by Spark's own Window, for aggregates of which Spark has the same.
 
-Whole numbers are added up exactly: those of 64 bits as decimals, which do not overflow on the way. Spark
-computes deviations and percentiles with doubles. Of columns whose values need more digits than doubles
-have, its frames are only taken if the user asks for them.
+Sums and means of whole numbers are exact. Spark computes deviations and percentiles with doubles: for
+columns whose values need more digits, its frames are only taken if the user asks for them.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,11 +51,12 @@ NUMBERS = WHOLE + FLOATS
 EXACT = (*WHOLE, StringType, BooleanType, DateType, TimestampType)
 ORDERED = (*EXACT, *FLOATS)
 ANY = (DataType,)
+DIGITS = "decimal(38,0)"
+"""The type of whole numbers of more than 64 bits."""
 ROW = "\0"
 """Where a text has the row that it is about."""
 SAME = ("name", "lift", "combine", "nulls")
 """What tells an aggregate from a user's own that has its name."""
-
 
 Over = Callable[[Column, WindowSpec], Column]
 
@@ -83,17 +83,23 @@ def _distinct(column: Column, window: WindowSpec) -> Column:
 
 
 def _exact_sum(column: Column, window: WindowSpec) -> Column:
-    """Return a sum of whole numbers that no number of rows makes overflow."""
-    return F.sum(column.cast("decimal(38,0)")).over(window)
+    """Return the sum of longs, from those of their halves, which do not overflow on the way."""
+    high = F.sum(F.shiftright(column, 32)).over(window)
+    low = F.sum(column.bitwiseAND(F.lit(2**32 - 1))).over(window)
+    return high.cast(DIGITS) * F.lit(2**32).cast(DIGITS) + low
 
 
-def _exact_mean(column: Column, window: WindowSpec) -> Column:
-    """Return the mean of whole numbers: its whole part, and what is left over."""
-    total = _exact_sum(column, window)
-    count = F.nullif(F.count(column).over(window), F.lit(0)).cast("decimal(38,0)")
-    whole = F.call_function("div", total, count)
-    rest = total - whole.cast("decimal(38,0)") * count
-    return whole.cast("double") + rest.cast("double") / count.cast("double")
+def _mean_of(sum_over: Over, kind: str) -> Over:
+    """Return a mean of whole numbers, from its whole part and the rest; their sum fits the type."""
+
+    def mean(column: Column, window: WindowSpec) -> Column:
+        total = sum_over(column, window)
+        count = F.nullif(F.count(column).over(window), F.lit(0)).cast(kind)
+        whole = F.call_function("div", total, count)
+        rest = total - whole.cast(kind) * count
+        return whole.cast("double") + rest.cast("double") / count.cast("double")
+
+    return mean
 
 
 NATIVES = (
@@ -102,7 +108,8 @@ NATIVES = (
     Native(Sum(), _over(F.sum), (*NARROW, *FLOATS)),
     Native(Sum(), _exact_sum, (LongType,)),
     Native(Mean(), _over(F.avg), FLOATS),
-    Native(Mean(), _exact_mean, WHOLE),
+    Native(Mean(), _mean_of(_over(F.sum), "bigint"), NARROW),
+    Native(Mean(), _mean_of(_exact_sum, DIGITS), (LongType,)),
     Native(Min(), _over(F.min), ORDERED),
     Native(Max(), _over(F.max), ORDERED),
     Native(Var(), _over(F.var_samp), NUMBERS, rounds=(IntegerType, LongType)),
