@@ -166,12 +166,12 @@ def test_the_marks_that_end_transactions_are_no_rows(broker):
     producer = Producer(
         {"bootstrap.servers": broker.servers, "transactional.id": "test", "log_level": 0}
     )
-    producer.init_transactions(10)
+    producer.init_transactions(HUNG_S)
     for _ in range(2):
         producer.begin_transaction()
         for _ in range(3):
             producer.produce("sales", b"sold", partition=0)
-        producer.commit_transaction(10)
+        producer.commit_transaction(HUNG_S)
     reader = broker.reader("sales")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["sales"]["0"] == 8
     assert [row["offset"] for row in read(reader, "sales", 0, 0, 8)] == [0, 1, 2, 4, 5, 6]
