@@ -12,7 +12,7 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muntin.spark.kafka import KafkaSource, OffsetRange, read_options, register
-from tests.patience import HUNG_S, answered, refused
+from tests.patience import HUNG_S, answered, ran, refused
 
 FIRST_MS = 1_700_000_000_123
 PARTITIONS = 4  # what the broker gives to every topic
@@ -84,8 +84,7 @@ def run(rows, checkpoint, batches):
         assert batches.setdefault(batch_id, came) == came
 
     writer = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(HUNG_S)
+    ran(writer.trigger(availableNow=True).start)
     return ids
 
 

@@ -29,6 +29,7 @@ from tests.number_oracle import (
     expected,
     result_type,
 )
+from tests.patience import ran
 from tests.spark_streams import write_files
 
 SECOND = 1_000_000
@@ -337,7 +338,7 @@ def streamed(results: Any, checkpoint: Any) -> list[pa.Table]:
     tables: list[pa.Table] = []
     writer = results.writeStream.foreachBatch(lambda part, _: tables.append(part.toArrow()))
     writer = writer.outputMode("append").trigger(availableNow=True)
-    writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+    ran(writer.option("checkpointLocation", str(checkpoint)).start)
     return tables
 
 
