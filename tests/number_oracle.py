@@ -58,7 +58,8 @@ def _integers(kind: pa.DataType) -> DType:
     return DType(kind, (0, 1, 2, 3, 7, 100) if unsigned else (0, 1, -1, 2, -7, 100), edges + beyond)
 
 
-def _decimals(precision: int, scale: int) -> DType:
+def decimals(precision: int, scale: int) -> DType:
+    """Return decimals of so many digits."""
     kind = pa.decimal128(precision, scale)
     ordinary = (decimal_of(k, scale) for k in (0, 1, -1, 25, 333, -1000))
     most = 10**precision - 1
@@ -110,10 +111,11 @@ DTYPES = {
         (3.4028234663852886e38, -3.4028234663852886e38, 2.0**-149),
     ),
     "bool": DType(pa.bool_(), (True, False), (True, False)),
-    "decimal(5,2)": _decimals(5, 2),
-    "decimal(18,6)": _decimals(18, 6),
-    "decimal(38,10)": _decimals(38, 10),
-    "decimal(38,0)": _decimals(38, 0),
+    "decimal(5,2)": decimals(5, 2),
+    "decimal(18,6)": decimals(18, 6),
+    "decimal(38,10)": decimals(38, 10),
+    "decimal(38,0)": decimals(38, 0),
+    "decimal(38,38)": decimals(38, 38),
     **{f"timestamp[{unit}]": _times(unit) for unit in SECONDS},
     "timestamp[us, Europe/Berlin]": _times("us", "Europe/Berlin"),
     "timestamp[ns, UTC]": _times("ns", "UTC"),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import muntin as mt
+from tests.patience import ran
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
@@ -67,9 +68,9 @@ def collect(stream: Any, checkpoint: Path, mode: str = "update") -> list[dict[st
         results.extend(frame.toArrow().to_pylist())
 
     writer = stream.writeStream.foreachBatch(take).outputMode(mode).trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
-    query.awaitTermination()
-    collect.progress = query.recentProgress
+    collect.progress = ran(
+        writer.option("checkpointLocation", str(checkpoint)).start
+    ).recentProgress
     return results
 
 

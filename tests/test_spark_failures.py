@@ -12,6 +12,7 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from pyspark.errors import StreamingQueryException
 import muntin as mt
 from muntin.spark.shard import SHORT_LOG
 from tests import spark_job
+from tests.patience import ran
 from tests.spark_job import (
     FOLDED,
     KEPT,
@@ -100,14 +102,13 @@ def folder(tmp_path_factory) -> Path:
 def unbroken(spark, folder, tmp_path_factory) -> Path:
     """Return the home of a run that nothing happens to; its state is of changelogs or of snapshots."""
     home = tmp_path_factory.mktemp("unbroken")
-    started = {}
     before = spark.conf.get(CHANGELOG)
+    done = {}
     for name in NAMES:
         spark.conf.set(CHANGELOG, str(name == FOLDED).lower())
-        started[name] = spark_job.start(spark, name, folder, home)
+        done[name] = ran(partial(spark_job.start, spark, name, folder, home))
     spark.conf.set(CHANGELOG, before)
-    for name, query in started.items():
-        query.awaitTermination()
+    for name, query in done.items():
         metrics = [progress["observedMetrics"]["muntin"] for progress in query.recentProgress]
         assert sum(m.rows for m in metrics) == FILES * ROWS
         assert sum(m.late for m in metrics) > ROWS, f"{name}: no rows are late"
@@ -232,7 +233,7 @@ def before_last(home: Path, name: str, copy: Path) -> Path:
 
 def go_on(spark, name: str, folder: Path, home: Path) -> dict[str, list[str]]:
     """Run the rest of a stream, and return what it reports."""
-    spark_job.start(spark, name, folder, home).awaitTermination()
+    ran(partial(spark_job.start, spark, name, folder, home))
     return by_batch(home)[name]
 
 

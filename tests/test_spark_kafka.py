@@ -12,7 +12,7 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muntin.spark.kafka import KafkaSource, OffsetRange, read_options, register
-from tests.patience import HUNG_S, answered, refused
+from tests.patience import HUNG_S, answered, ran, refused
 
 FIRST_MS = 1_700_000_000_123
 PARTITIONS = 4  # what the broker gives to every topic
@@ -84,8 +84,7 @@ def run(rows, checkpoint, batches):
         assert batches.setdefault(batch_id, came) == came
 
     writer = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(HUNG_S)
+    ran(writer.trigger(availableNow=True).start)
     return ids
 
 
@@ -166,12 +165,12 @@ def test_the_marks_that_end_transactions_are_no_rows(broker):
     producer = Producer(
         {"bootstrap.servers": broker.servers, "transactional.id": "test", "log_level": 0}
     )
-    producer.init_transactions(10)
+    producer.init_transactions(HUNG_S)
     for _ in range(2):
         producer.begin_transaction()
         for _ in range(3):
             producer.produce("sales", b"sold", partition=0)
-        producer.commit_transaction(10)
+        producer.commit_transaction(HUNG_S)
     reader = broker.reader("sales")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["sales"]["0"] == 8
     assert [row["offset"] for row in read(reader, "sales", 0, 0, 8)] == [0, 1, 2, 4, 5, 6]

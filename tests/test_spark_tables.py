@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 
 from muntin.spark.upsert import upsert
+from tests.patience import ran
 
 SCHEMA = "plug string, window string, start timestamp, end timestamp, kind string, watts double"
 
@@ -280,7 +281,7 @@ def test_spark_delivers_again_after_a_crash_and_anew_with_a_new_checkpoint(spark
     def run(checkpoint):
         writer = stream.writeStream.foreachBatch(upsert(path, "plugs", keys="plug"))
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
-        assert writer.trigger(availableNow=True).start().awaitTermination(60)
+        ran(writer.trigger(availableNow=True).start)
 
     run("first")
     select(path, "UPDATE plugs SET watts = 2.0")

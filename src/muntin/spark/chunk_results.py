@@ -1,10 +1,10 @@
 """One aggregate over the frames of a chunk of rows, by the kernel that serves it, as an Arrow array."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.dataframes.arrow_results import DoesNotFitError, results_as_arrow
 from muntin.dataframes.batches import Batch
@@ -25,16 +25,24 @@ class Chunk(Protocol):
     def arrow(self, name: str) -> pa.Array: ...
 
 
-def rolled(feed: Feed, chunk: Chunk, spans: Spans, least: int | None) -> pa.Array:
-    """Return the aggregate of each span; null for those of fewer than `least` values."""
+def rolled(
+    feed: Feed, chunk: Chunk, spans: Spans, least: int | None, name_of: Callable[[int], str]
+) -> pa.Array:
+    """Return the aggregate of each span; null for those of fewer than `least` values.
+
+    `name_of` gives the name of a span, for an error.
+    """
+    enough = np.ones(len(spans.starts), np.bool_)
+    if least is not None:
+        enough = _values(feed, chunk.batch, spans) >= least
     try:
-        results = _rolled(feed, chunk, spans)
+        results = _rolled(feed, chunk, spans if enough.all() else spans.only(enough))
     except DoesNotFitError as error:
-        raise too_large(feed.aggregate, f"{feed.name!r} in a frame", error.kind) from None
-    if least is None:
+        span = int(np.flatnonzero(enough)[error.row])
+        raise too_large(feed.aggregate, f"{feed.name!r} in {name_of(span)}", error.kind) from None
+    if enough.all():
         return results
-    few = _values(feed, chunk.batch, spans) < least
-    return pc.if_else(pa.array(few), pa.scalar(None, results.type), results)
+    return results.take(pa.array(np.cumsum(enough) - 1, mask=~enough))
 
 
 def _rolled(feed: Feed, chunk: Chunk, spans: Spans) -> pa.Array:

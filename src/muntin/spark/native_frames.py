@@ -1,4 +1,8 @@
-"""Frames by Spark's own Window, for aggregates of which Spark has the same."""
+"""Frames by Spark's own Window, for aggregates of which Spark has the same.
+
+Sums and means of whole numbers are exact. Spark computes deviations and percentiles with doubles: for
+columns whose values need more digits, its frames are only taken if the user asks for them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegerType,
+    IntegralType,
     LongType,
     ShortType,
     StringType,
@@ -36,67 +41,116 @@ from muntin.aggregates import (
     Sum,
     Var,
 )
-from muntin.aggregates.aggregate import as_is
+from muntin.dataframes.rolling_results import too_large
 from muntin.spark.partition_frames import Asked, Frame
 
-WHOLE = (ByteType, ShortType, IntegerType, LongType)
+NARROW = (ByteType, ShortType, IntegerType)
+WHOLE = (*NARROW, LongType)
 FLOATS = (FloatType, DoubleType)
 NUMBERS = WHOLE + FLOATS
 EXACT = (*WHOLE, StringType, BooleanType, DateType, TimestampType)
 ORDERED = (*EXACT, *FLOATS)
 ANY = (DataType,)
+DIGITS = "decimal(38,0)"
+"""The type of whole numbers of more than 64 bits."""
+ROW = "\0"
+"""Where a text has the row that it is about."""
 SAME = ("name", "lift", "combine", "nulls")
 """What tells an aggregate from a user's own that has its name."""
+
+Over = Callable[[Column, WindowSpec], Column]
 
 
 @dataclass(frozen=True)
 class Native:
-    """An aggregate, what Spark has for it, and the types of values on which both give the same.
+    """An aggregate, what Spark has for it over a window, and the types of values that both take.
 
-    `finish` makes the result of what Spark's function gives over a window.
+    Of those in `rounds` Spark's results are further from the exact ones than ours.
     """
 
     aggregate: Aggregate
-    function: Callable[[Column], Column]
+    over: Over
     kinds: tuple[type[DataType], ...]
-    finish: Callable[[Column], Column] = as_is
+    rounds: tuple[type[DataType], ...] = ()
+
+
+def _over(function: Callable[[Column], Column]) -> Over:
+    return lambda column, window: function(column).over(window)
+
+
+def _distinct(column: Column, window: WindowSpec) -> Column:
+    return F.size(F.collect_set(column).over(window))
+
+
+def _exact_sum(column: Column, window: WindowSpec) -> Column:
+    """Return the sum of longs, from those of their halves, which do not overflow on the way."""
+    high = F.sum(F.shiftright(column, 32)).over(window)
+    low = F.sum(column.bitwiseAND(F.lit(2**32 - 1))).over(window)
+    return high.cast(DIGITS) * F.lit(2**32).cast(DIGITS) + low
+
+
+def _mean_of(sum_over: Over, kind: str) -> Over:
+    """Return a mean of whole numbers, from its whole part and the rest; their sum fits the type."""
+
+    def mean(column: Column, window: WindowSpec) -> Column:
+        total = sum_over(column, window)
+        count = F.nullif(F.count(column).over(window), F.lit(0)).cast(kind)
+        whole = F.call_function("div", total, count)
+        rest = total - whole.cast(kind) * count
+        return whole.cast("double") + rest.cast("double") / count.cast("double")
+
+    return mean
 
 
 NATIVES = (
-    Native(Count(), F.count, ANY),
-    Native(Count("column"), F.count, ANY),
-    Native(Sum(), F.sum, NUMBERS),
-    Native(Mean(), F.avg, NUMBERS),
-    Native(Min(), F.min, ORDERED),
-    Native(Max(), F.max, ORDERED),
-    Native(Var(), F.var_samp, NUMBERS),
-    Native(Var(ddof=0), F.var_pop, NUMBERS),
-    Native(Std(), F.stddev_samp, NUMBERS),
-    Native(Std(ddof=0), F.stddev_pop, NUMBERS),
-    Native(First(), lambda column: F.first(column, ignorenulls=True), ANY),
-    Native(First(nulls=True), F.first, ANY),
-    Native(Last(), lambda column: F.last(column, ignorenulls=True), ANY),
-    Native(Last(nulls=True), F.last, ANY),
-    Native(Collect(), F.collect_list, ORDERED),
-    Native(CountDistinct(), F.collect_set, EXACT, F.size),
+    Native(Count(), _over(F.count), ANY),
+    Native(Count("column"), _over(F.count), ANY),
+    Native(Sum(), _over(F.sum), (*NARROW, *FLOATS)),
+    Native(Sum(), _exact_sum, (LongType,)),
+    Native(Mean(), _over(F.avg), FLOATS),
+    Native(Mean(), _mean_of(_over(F.sum), "bigint"), NARROW),
+    Native(Mean(), _mean_of(_exact_sum, DIGITS), (LongType,)),
+    Native(Min(), _over(F.min), ORDERED),
+    Native(Max(), _over(F.max), ORDERED),
+    Native(Var(), _over(F.var_samp), NUMBERS, rounds=(IntegerType, LongType)),
+    Native(Var(ddof=0), _over(F.var_pop), NUMBERS, rounds=(IntegerType, LongType)),
+    Native(Std(), _over(F.stddev_samp), NUMBERS, rounds=(IntegerType, LongType)),
+    Native(Std(ddof=0), _over(F.stddev_pop), NUMBERS, rounds=(IntegerType, LongType)),
+    Native(First(), _over(lambda column: F.first(column, ignorenulls=True)), ANY),
+    Native(First(nulls=True), _over(F.first), ANY),
+    Native(Last(), _over(lambda column: F.last(column, ignorenulls=True)), ANY),
+    Native(Last(nulls=True), _over(F.last), ANY),
+    Native(Collect(), _over(F.collect_list), ORDERED),
+    Native(CountDistinct(), _distinct, EXACT),
 )
 
 
 def why_not_native(asked: Asked, schema: StructType, order: DataType | None) -> str:
     """Say why Spark cannot compute what is asked, or would give something else; nothing if it can."""
     for name, aggregate in asked.aggregates.items():
-        native = _native(aggregate)
-        if native is None:
+        natives = _natives(aggregate)
+        if not natives:
             return f"Spark has no aggregate like {name!r} ({aggregate.name})"
         for column in aggregate.columns:
             kind = schema[column].dataType
-            if not isinstance(kind, native.kinds):
+            if not any(isinstance(kind, native.kinds) for native in natives):
                 return f"of {kind.simpleString()} columns, {name!r} is another thing in Spark"
     ranges = [frame for frame in asked.frames.values() if frame.measure == "range"]
     if ranges and not isinstance(order, (*NUMBERS, DateType, TimestampType)):
         return "Spark's ranges are over numbers, dates and timestamps"
     if isinstance(order, FLOATS) and any(not _has_whole_bounds(frame) for frame in ranges):
         return "Spark's ranges over fractions have whole bounds, which belong to the frame"
+    return ""
+
+
+def why_rounded(asked: Asked, schema: StructType) -> str:
+    """Say which of the results, all of which Spark has, it would round more than we do; or nothing."""
+    for name, aggregate in asked.aggregates.items():
+        native = _native(aggregate, schema)
+        kinds = [schema[column].dataType for column in aggregate.columns]
+        for kind in kinds:
+            if isinstance(kind, native.rounds):
+                return f"of {kind.simpleString()} columns, Spark rounds {name!r} on the way"
     return ""
 
 
@@ -115,9 +169,9 @@ def native_frames(
         for aggregate in asked.aggregates.values():
             name = next(names)
             value = F.col(quoted(aggregate.columns[0])) if aggregate.columns else F.lit(1)
-            native = _native(aggregate)
-            assert native is not None
-            result = native.finish(native.function(value).over(window))
+            result = _native(aggregate, df.schema).over(value, window)
+            if isinstance(results[name], IntegralType):
+                result = _fitting(result, results[name], name, aggregate, asked)
             if asked.least is not None:
                 counted = F.count(F.lit(1) if aggregate.nulls else value).over(window)
                 result = F.when(counted >= asked.least, result)
@@ -140,17 +194,36 @@ def as_number(name: str, kind: DataType) -> Column:
     return column.cast("double" if isinstance(kind, FLOATS) else "bigint")
 
 
-def _native(aggregate: Aggregate) -> Native | None:
-    """Return what Spark has that is the same."""
+def _fitting(
+    result: Column, kind: DataType, name: str, aggregate: Aggregate, asked: Asked
+) -> Column:
+    """Return a whole number in its type; one that does not fit is an error, or null."""
+    fitting = result.try_cast(kind)
+    if aggregate.overflow == "null":
+        return fitting
+    names = dict.fromkeys((*asked.keys, asked.order))
+    row = F.to_json(F.struct(*map(F.col, map(quoted, names))), {"ignoreNullFields": "false"})
+    error = too_large(aggregate, f"{name!r} in the frame of row {ROW}", kind.simpleString())
+    before, _, after = f"OverflowError: {error}".partition(ROW)
+    raised = F.raise_error(F.concat(F.lit(before), row, F.lit(after)))
+    return F.when(result.isNull() | (fitting == result), fitting).otherwise(raised)
+
+
+def _natives(aggregate: Aggregate) -> list[Native]:
+    """Return what Spark has that is the same, for one type of values or another."""
     if aggregate.rank is not None and aggregate.combine == Median().combine:
         share, between = aggregate.rank
-        found = Native(aggregate, lambda column: F.percentile(column, float(share)), NUMBERS)
-        return found if between else None
-    for native in NATIVES:
-        pairs = [(getattr(native.aggregate, f), getattr(aggregate, f)) for f in SAME]
-        if all(one == other for one, other in pairs):
-            return native
-    return None
+        percentile = _over(lambda column: F.percentile(column, float(share)))
+        return [Native(aggregate, percentile, NUMBERS, rounds=(LongType,))] if between else []
+    return [
+        n for n in NATIVES if all(getattr(n.aggregate, f) == getattr(aggregate, f) for f in SAME)
+    ]
+
+
+def _native(aggregate: Aggregate, schema: StructType) -> Native:
+    """Return what Spark has for an aggregate over its column; there is such."""
+    kinds = [schema[column].dataType for column in aggregate.columns]
+    return next(n for n in _natives(aggregate) if all(isinstance(k, n.kinds) for k in kinds))
 
 
 def _window(df: DataFrame, asked: Asked, frame: Frame, order: tuple[str, ...]) -> WindowSpec:

@@ -12,6 +12,7 @@ memory for a chunk and for the frames of the keys in one bucket, and time O(rows
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -158,15 +159,19 @@ class _Partition:
     def _results(
         self, chunk: "_Chunk", spans: Mapping[str, Spans], ready: Array
     ) -> Iterator[pa.RecordBatch]:
-        asked = self._asked
+        asked, places = self._asked, np.flatnonzero(ready)
+
+        def name_of(span: int) -> str:
+            return f"the frame of row {chunk.row(int(places[span]), asked)}"
+
         columns = [
-            rolled(feed, chunk, spans[frame], asked.least)
+            rolled(feed, chunk, spans[frame], asked.least, name_of)
             for frame in asked.frames
             for feed in _feeds(asked, chunk.table.schema)
         ]
         if chunk.by is not None:
-            places = pa.array(np.argsort(chunk.by[ready]))
-            columns = [column.take(places) for column in columns]
+            came = pa.array(np.argsort(chunk.by[ready]))
+            columns = [column.take(came) for column in columns]
         results = fitted(pa.Table.from_arrays(columns, asked.results.names), asked.results)
         rows = chunk.pick(ready)
         rows = rows.drop_columns([PLACE]) if PLACE in rows.column_names else rows
@@ -253,6 +258,11 @@ class _Chunk:
         """Return a column in the order of rows."""
         column = _whole(self.table[name])
         return column if self.by is None else column.take(pa.array(self.by))
+
+    def row(self, place: int, asked: Asked) -> dict[str, Any]:
+        """Return the keys and the order of the row at a place in order."""
+        row = place if self.by is None else int(self.by[place])
+        return {name: self.table[name][row].as_py() for name in (*asked.keys, asked.order)}
 
     @cached_property
     def batch(self) -> Batch:

@@ -28,7 +28,14 @@ from muntin.spark.frame_requests import (
     read_results,
     trial_query,
 )
-from muntin.spark.native_frames import WHOLE, as_number, native_frames, quoted, why_not_native
+from muntin.spark.native_frames import (
+    WHOLE,
+    as_number,
+    native_frames,
+    quoted,
+    why_not_native,
+    why_rounded,
+)
 from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked, Frame
 from muntin.spark.result_types import arrow_schema
 
@@ -152,16 +159,17 @@ def _plan(
     results = read_results(df, query, [*aggregates], frames, isinstance(size, Mapping), types)
     schema = arrow_schema(StructType([StructField(n, t) for n, t in results.items()]))
     asked = Asked(uuid.uuid4().hex, by, along[0], frames, dict(aggregates), min_periods, schema)
-    native, reason = _choice(plan, why_not_native(asked, df.schema, kind), asked)
+    native, reason = _choice(plan, why_not_native(asked, df.schema, kind), asked, df.schema)
     has_places = bool(by) and isinstance(kind, (*WHOLE, DateType, TimestampType))
     return RollingPlan(native, reason, asked, along, results, has_places)
 
 
-def _choice(plan: str, why_not: str, asked: Asked) -> tuple[bool, str]:
+def _choice(plan: str, why_not: str, asked: Asked, schema: StructType) -> tuple[bool, str]:
     if plan == "native" and why_not:
         raise TypeError(f"plan='native' cannot be: {why_not}; leave plan out")
     if plan != "auto":
         return plan == "native", "asked for"
+    why_not = why_not or why_rounded(asked, schema)
     if why_not:
         return False, why_not
     if all(frame.low is None for frame in asked.frames.values()):
