@@ -275,7 +275,7 @@ def test_rings_that_grow_and_shrink_give_what_one_array_gives(seed, timed, algor
         result, copied = copies.during(window.push, values, times)
         flip = algorithm == "TwoStacksLite"  # which rewrites the window
         moves = len(values) + held + len(values) - len(window)
-        assert copied <= (2 * MOVED + 8) * moves + 64 + flip * (held + len(values))
+        assert copied <= (2 * stream.MOVED + 8) * moves + 64 + flip * (held + len(values))
         parts.append(values)
         all_times += [] if times is None else [times]
         results += [tuple(r) if isinstance(r, np.ndarray) else r for r in result.tolist()]
@@ -300,8 +300,7 @@ def test_a_push_that_fails_while_the_ring_grows_is_undone(algorithm, monkeypatch
         now += rows
         state = window.snapshot()
         with pytest.raises(OverflowError):
-            window.push(np.full(rows, 2**63 - 1), times)
-            window.push(np.full(rows, 2**63 - 1), times)
+            window.push(np.full(rows + 1, 2**63 - 1), np.append(times, now))
         assert window.snapshot() == state
         values = np.array([rng.randint(0, 9) for _ in range(rows)])
         assert window.push(values, times).tolist() == twin.push(values, times).tolist()

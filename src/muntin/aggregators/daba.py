@@ -89,14 +89,18 @@ class Daba(RingAggregator):
 
     def _shrink(self, l: int, a: int, b: int) -> None:
         """Move the first of l_L to the front and the last of l_R to l_A."""
-        combine = self._combine
-        last_val, agg_r = self._slot(a - 1)
-        agg_l = combine(self._agg(l), agg_r)
+        combine, p = self._combine, a - 1
+        table, mask = self._chunks.table, self._chunks.mask
+        last_val, agg_r = table[p >> BITS & mask][p & LOW]
+        first_val, agg_l = table[l >> BITS & mask][l & LOW]
+        agg_l = combine(agg_l, agg_r)
         agg_a = last_val
         if a != b:
-            agg_l = combine(agg_l, self._agg(a))
-            agg_a = combine(last_val, self._agg(a))
-        self._write({l: (self._slot(l)[VAL], agg_l), a - 1: (last_val, agg_a)})
+            suffix = self._agg(a)
+            agg_l = combine(agg_l, suffix)
+            agg_a = combine(last_val, suffix)
+        table[l >> BITS & mask][l & LOW] = (first_val, agg_l)
+        table[p >> BITS & mask][p & LOW] = (last_val, agg_a)
 
     def _agg(self, p: int) -> Partial:
         chunks = self._chunks

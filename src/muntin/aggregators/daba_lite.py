@@ -106,10 +106,11 @@ class DabaLite(RingAggregator):
         self._state = insert(chunks.table, chunks.mask, state, v, self._combine, self._identity)
 
     def evict(self) -> None:
-        if self._state[0] == self._state[1]:
+        chunks, state = self._chunks, self._state
+        f = state[0]
+        if f == state[1]:
             raise empty_window()
-        chunks, f = self._chunks, self._state[0]
-        self._state = evict(chunks.table, chunks.mask, self._state, self._combine, self._identity)
+        self._state = evict(chunks.table, chunks.mask, state, self._combine, self._identity)
         if f & LOW == LOW:
             chunks.close(f + 1 >> BITS)
 

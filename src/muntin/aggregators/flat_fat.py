@@ -7,8 +7,8 @@ Invariant: T(v) = T(2v) ⊗ T(2v + 1), an empty slot being left out.
 When the young end has wrapped in front of the old end (the inverted buffer), the window is
 suffix(F) ⊗ prefix(B). Values may be removed from the middle, which leaves holes; a full buffer with at
 most three quarters in use is compacted, otherwise doubled; with less than a quarter in use it is halved.
-So insert, evict and remove are amortised O(1) but for the tree of holes: it counts the holes below each
-node, is made at the first hole, and finds positions and counts in O(log n).
+A second tree counts the holes below each node, so that a position is found in O(log n), and all holes at
+an end of the window are passed in O(log n). It is made at the first hole.
 """
 
 from array import array
@@ -95,8 +95,11 @@ class FlatFat(Aggregator):
         if self._back - self._front == self._capacity:
             roomy = 4 * len(self) <= 3 * self._capacity
             self._resize(self._capacity if roomy else 2 * self._capacity)
+        slot = self._back & (self._capacity - 1)
+        if self._holes and self._holes[self._capacity + slot]:
+            self._count_hole(slot, -1)  # from when the window was here before
         self._write(self._back, v)
-        self._handles[self._back & (self._capacity - 1)] = handle = self._inserted
+        self._handles[slot] = handle = self._inserted
         self._back += 1
         self._inserted += 1
         return handle
@@ -156,8 +159,10 @@ class FlatFat(Aggregator):
         """Lay the leaves into a new array from slot 0 on: resize and compact in one (Algorithm 1)."""
         self._capacity = capacity
         self._front, self._back = 0, len(leaves)
-        self._vacant = 0  # how many holes there are
-        self._holes: list[int] = []  # how many there are below each node, once there was one
+        self._vacant = 0  # how many holes there are in the window
+        # How many there are below each node, once there was one. Those that the window has left behind
+        # are counted until their slot is used again.
+        self._holes: list[int] = []
         empty = capacity - len(leaves)
         self._tree: list[Any] = [EMPTY] * capacity + leaves + [EMPTY] * empty
         self._handles = array("q", handles + [0] * empty)
@@ -175,26 +180,32 @@ class FlatFat(Aggregator):
         elif p == self._back - 1:
             self._back -= 1
         else:
-            self._count_hole(p, 1)
-        while self._vacant and self._is_hole(self._front):  # each hole is passed once
-            self._count_hole(self._front, -1)
-            self._front += 1
-        while self._vacant and self._is_hole(self._back - 1):
-            self._count_hole(self._back - 1, -1)
-            self._back -= 1
+            self._count_hole(p & (self._capacity - 1), 1)
+            self._vacant += 1
+        if self._vacant:
+            self._pass_holes()
         if 4 * len(self) < self._capacity and self._capacity > self._smallest:
             self._resize(self._capacity // 2)
+
+    def _pass_holes(self) -> None:
+        """Let the window begin and end with a value, however many holes were there."""
+        n, front, back = len(self), self._front, self._back
+        if n and self._is_hole(front):
+            front = self._at(0)
+        if n and self._is_hole(back - 1):
+            back = self._at(n - 1) + 1
+        self._front, self._back = (front, back) if n else (back, back)
+        self._vacant = self._back - self._front - n
 
     def _is_hole(self, p: int) -> bool:
         return self._tree[self._capacity + (p & (self._capacity - 1))] is EMPTY
 
-    def _count_hole(self, p: int, more: int) -> None:
+    def _count_hole(self, slot: int, more: int) -> None:
         self._holes = holes = self._holes or [0] * (2 * self._capacity)
-        v = self._capacity + (p & (self._capacity - 1))
+        v = self._capacity + slot
         while v:
             holes[v] += more
             v >>= 1
-        self._vacant += more
 
     def _at(self, position: int) -> int:
         """Return where in the stream the position is: past the holes before it."""
@@ -205,7 +216,7 @@ class FlatFat(Aggregator):
         mask = self._capacity - 1
         first = self._front & mask
         # Slots that are no holes are counted from slot 0 on, and around the end of the buffer.
-        rank = (first - self._holes_before(first) + position) % (self._capacity - self._vacant)
+        rank = (first - self._holes_before(first) + position) % (self._capacity - self._holes[1])
         return self._front + ((self._filled_slot(rank) - first) & mask)
 
     def _holes_before(self, slot: int) -> int:
@@ -329,17 +340,19 @@ class FlatFat(Aggregator):
             require(tree[capacity + i] is EMPTY, f"slot {i} is outside of the window")
         handles = [-1, *(self._handles[i] for i in slots), self._inserted]
         require(handles == sorted(set(handles)), f"handles out of order: {handles}")
-        self._check_holes([i for i in slots if tree[capacity + i] is EMPTY])
+        self._check_holes(slots)
 
-    def _check_holes(self, holes: list[int]) -> None:
-        counted = [0] * (2 * self._capacity)
-        for i in holes:
-            v = self._capacity + i
-            while v:
-                counted[v] += 1
-                v >>= 1
-        require(self._vacant == len(holes), f"{len(holes)} holes, of which {self._vacant} known")
-        require((self._holes or counted) == counted, "the tree of holes has a wrong count")
+    def _check_holes(self, slots: list[int]) -> None:
+        capacity, holes = self._capacity, self._holes or [0] * (2 * self._capacity)
+        empty = [i for i in slots if self._tree[capacity + i] is EMPTY]
+        require(self._vacant == len(empty), f"{len(empty)} holes, of which {self._vacant} known")
+        require(not {*slots[:1], *slots[-1:]} & {*empty}, "the window begins or ends with a hole")
+        for i in slots:
+            require(
+                holes[capacity + i] == (i in empty), f"slot {i} is no hole, or not known as one"
+            )
+        for v in range(1, capacity):
+            require(holes[v] == holes[2 * v] + holes[2 * v + 1], f"node {v} counts other holes")
 
 
 def _runs(handles: list[int]) -> list[tuple[int, int]]:

@@ -83,8 +83,12 @@ class RingAggregator(Aggregator):
 
     def _between(self, start: int, end: int) -> list[Partial]:
         """Return what the positions hold, oldest first."""
-        table, mask = self._chunks.table, self._chunks.mask
-        return [table[p >> BITS & mask][p & LOW] for p in range(start, end)]
+        table, mask, held = self._chunks.table, self._chunks.mask, []
+        while start < end:
+            last = min(end - 1, start | LOW)
+            held += table[start >> BITS & mask][start & LOW : (last & LOW) + 1]
+            start = last + 1
+        return held
 
     def _check_chunks(self) -> None:
         self._chunks.check(*self._state[:2])

@@ -97,10 +97,10 @@ class TwoStacksLite(RingAggregator):
         self._state = insert(chunks.table, chunks.mask, state, v, self._combine, self._identity)
 
     def evict(self) -> None:
-        if self._state[0] == self._state[1]:
-            raise empty_window()
         chunks, state = self._chunks, self._state
         f, e, b, _ = state
+        if f == e:
+            raise empty_window()
         held = self._between(f, e) if f == b else []  # a flip may fail half-way
         try:
             self._state = evict(chunks.table, chunks.mask, state, self._combine, self._identity)

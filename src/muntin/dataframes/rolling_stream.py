@@ -33,7 +33,7 @@ U = np.uint64
 ALL = slice(None)
 FEW_SLOTS = 1024
 """A ring of so many is copied as a whole."""
-MOVED = 8
+MOVED = 32
 """Slots that move to the next ring for each row that comes or leaves."""
 FREED = 8192
 """Slots of the ring before that are freed with a push, or more if many rows leave."""
@@ -276,7 +276,7 @@ class _Ring:
         self._state = self._kernels.start(nothing, self._algorithm)
         self._next: _NextRing | None = None
         self._last: tuple[Array, ...] = ()  # what is not yet freed of the ring before
-        self._before: list[int] = []  # the pointers before the rows of a push
+        self._before = self._state  # the state before the rows of a push
         self._rows = 0  # how many they are
         self._most: int | None = None  # the rows that a window has at most, if that is known
 
@@ -301,7 +301,7 @@ class _Ring:
         if times is not None and rows and self._all_leave(int(times[0]) - size):
             self._empty()
         self._note(rows, times, size, journal)
-        self._before, self._rows = self._numbers(), rows
+        self._before, self._rows = self._state, rows
         self._most = size if times is None else None
         if times is None:
             self._grow(min(size, len(self) + rows))
@@ -336,7 +336,7 @@ class _Ring:
         if self._dtype.kind == "f":
             journal.no_return()
             return
-        f, e, *_ = pointers = self._numbers()
+        f, e, *_ = pointers = self._numbers(self._state)
         evicts = e - f + rows - size
         if times is not None and rows:
             first = int(times[-1]) - size + 1
@@ -357,15 +357,17 @@ class _Ring:
 
         Runtime: O(rows that came and left).
         """
-        free = self._free() if self._last else self._freed_now()
-        ring, n = self._next, len(self)
-        if ring is None or ring.seen != self._before or 4 * n > 3 * len(ring):
+        if len(self._stamps) < FEW_SLOTS:
+            return
+        free, n = self._free(), len(self)
+        before, ring = self._numbers(self._before), self._next
+        if ring is None or ring.seen != before or 16 * n > 15 * len(ring):
             size = self._better_size(n)
             self._next = None
             if size == len(self._stamps):
                 return
             ring = _NextRing(self._buffers(size), int(self._state[0]))
-        self._copy_to(ring)
+        self._copy_to(ring, before)
         done = ring.moved == int(self._state[1])
         self._next = None if done else ring
         if done:
@@ -374,30 +376,26 @@ class _Ring:
             *slots, self._stamps = ring.arrays
             self._slots = tuple(slots)
 
-    def _freed_now(self) -> int:
-        """Return how many slots of the ring before may be freed with a push: many take long."""
-        evicts = int(self._state[0]) - self._before[0]
-        return max(FREED, 8 * MOVED * (self._rows + evicts))
-
     def _free(self) -> int:
-        """Free some of the ring before, and return how many slots more may be freed."""
-        most = self._freed_now()
-        held = len(self._last[0])
+        """Free some of the ring before, as many take long; return how many more slots may be freed."""
+        evicts = int(self._state[0]) - int(self._before[0])
+        most = max(FREED, 2 * MOVED * (self._rows + evicts))
+        held = len(self._last[0]) if self._last else 0
         for array in self._last:
             array.resize(max(held - most, 0), refcheck=False)
         self._last = self._last if held > most else ()
         return max(most - held, 0)
 
     def _better_size(self, n: int) -> int:
-        """Return twice the slots when three quarters are in use, fewer when an eighth is not."""
+        """Return twice the slots when nearly all are in use, fewer when less than an eighth is."""
         slots = len(self._stamps)
-        if 4 * n > 3 * slots >= 3 * FEW_SLOTS and slots < (self._most or 2 * slots):
+        if 16 * n > 15 * slots and slots < (self._most or 2 * slots):
             return 2 * slots
         return max(FEW_SLOTS, 1 << (4 * n).bit_length()) if 8 * n < slots > FEW_SLOTS else slots
 
-    def _copy_to(self, ring: _NextRing) -> None:
+    def _copy_to(self, ring: _NextRing, before: list[int]) -> None:
         """Copy what the rows of a push wrote, and then some slots more."""
-        before, now, held = self._before, self._numbers(), self._arrays()
+        now, held = self._numbers(self._state), self._arrays()
         (f, e), evicts = now[:2], now[0] - before[0]
         ring.seen = None  # until all is copied
         for p in written(before, self._rows, evicts):
@@ -407,9 +405,9 @@ class _Ring:
         ring.copy(held, start, ring.moved)
         ring.seen = now
 
-    def _numbers(self) -> list[int]:
-        """Return the pointers of the algorithm."""
-        return [int(p) for p in self._state[: self._pointers]]
+    def _numbers(self, state: tuple[Any, ...]) -> list[int]:
+        """Return the pointers of a state."""
+        return [int(p) for p in state[: self._pointers]]
 
     def _arrays(self) -> tuple[Array, ...]:
         return (*self._slots, self._stamps)
