@@ -13,7 +13,7 @@ import pytest
 import muntin as mt
 from muntin.aggregators import chunks
 from muntin.aggregators.chunks import MOVED, SIZE, Chunks
-from muntin.frames import stream
+from muntin.dataframes import rolling_stream as stream
 from tests.counting import counted
 from tests.interrupting import interrupt_rolling
 
