@@ -2,10 +2,13 @@
 
 An operation is evict + insert + query. Each row's ticks are the least of several runs over the same
 values, so that interrupts drop out and what the algorithm itself does at that row stays.
+A window that grows: the worst push of 1024 rows while it comes to 2^22, beside a ring that copies itself
+when it is full, as rings did before. A push's time is the least of several runs, and of the processor.
 """
 
 from collections.abc import Callable
 from functools import cache
+from time import process_time
 
 import numpy as np
 from tests.counting import counted
@@ -17,12 +20,17 @@ from muntin.kernels.latency import ticks
 N = 2**14
 SLIDES = 4 * N
 ALGORITHMS = ("TwoStacksLite", "DabaLite")
+GROWN, AT_ONCE = 2**22, 2**10
 QUANTILES = {"median": 0.5, "99.9 %": 0.999, "worst": 1.0}
 
 
 def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
     """Return what is measured here."""
-    return [("combines", worst_combines), ("clock", lambda: worst_ticks(scale))]
+    return [
+        ("combines", worst_combines),
+        ("clock", lambda: worst_ticks(scale)),
+        ("growing", lambda: worst_push(scale)),
+    ]
 
 
 def worst_combines() -> Findings:
@@ -72,3 +80,49 @@ def operation_ticks(algorithm: str, runs: int) -> np.ndarray:
     """Return the least ticks of every row over the repeats, once the window is full."""
     values = np.random.default_rng(N).normal(size=N + SLIDES)
     return np.min([ticks(algorithm, mt.Max(), values, N) for _ in range(runs)], axis=0)[N:]
+
+
+def worst_push(scale: Scale) -> Findings:
+    """Yield the worst push while a window grows, and how much longer a copy of the ring takes."""
+    runs = 3 if scale.quick else 9
+    copying = min(copy_seconds() for _ in range(runs))
+    case = f"worst push of {AT_ONCE} rows, growing to {GROWN}"
+    yield Finding(6, case, "a ring that copies itself", copying * 1e6, "µs")
+    for name in ALGORITHMS:
+        worst = float(np.min([push_seconds(name) for _ in range(runs)], axis=0).max())
+        yield Finding(
+            6, case, name, worst * 1e6, "µs", ratio="copying/its", value=copying / worst,
+            target=Target(20),
+        )  # fmt: skip
+
+
+def push_seconds(algorithm: str) -> np.ndarray:
+    """Return how long each push takes while a window of time grows."""
+    window = mt.Rolling("1 day", mt.Max(), algorithm=algorithm)
+    values, times = np.random.default_rng(N).normal(size=GROWN), np.arange(GROWN)
+    window.push(values[:1], on=times[:1])
+    spent = []
+    for start in range(1, GROWN, AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        began = process_time()
+        window.push(values[rows], on=times[rows])
+        spent.append(process_time() - began)
+    return np.array(spent)
+
+
+def copy_seconds() -> float:
+    """Return how long it takes to copy a full ring to one of twice its slots, from place to place."""
+    half = GROWN // 2
+    ring = [full_ring(kind) for kind in (np.int64, np.float64, np.int64)]  # partials and stamps
+    began = process_time()
+    old = np.arange(half // 2, half // 2 + half)
+    for held in ring:
+        larger = np.zeros(GROWN, held.dtype)
+        larger[old & (GROWN - 1)] = held[old & (half - 1)]
+    return process_time() - began
+
+
+@cache
+def full_ring(kind: type) -> np.ndarray:
+    """Return an array of half the slots."""
+    return np.ones(GROWN // 2, kind)

@@ -310,16 +310,13 @@ def test_stored_partials(algorithm, bound, n):
         assert Token.alive - before <= bound(n)
 
 
-@pytest.mark.parametrize("evicted", [1000, 1900, 2000])
-@pytest.mark.parametrize("algorithm", [mt.Amta, mt.LogMta])
-def test_what_a_bulk_eviction_drops_is_freed_bit_by_bit(algorithm, evicted):
+@pytest.mark.parametrize("evicted", [1, 63, 1000, 1900, 1999, 2000])
+@pytest.mark.parametrize("algorithm", [mt.Amta, mt.LogMta, mt.BInt])
+def test_what_a_bulk_eviction_drops_is_freed_at_once(algorithm, evicted):
     aggregate = mt.Aggregate("token", None, lift=Token, combine=Token)
     before = Token.alive
     window = algorithm(aggregate)
     window.bulk_insert(range(2000))
-    held = Token.alive
     window.bulk_evict(evicted)
-    assert held - Token.alive <= 800  # constant work per level
-    for _ in range(600):
-        window.insert(0)
-    assert Token.alive - before <= 2 * len(window) + 100
+    # Amta has R0, R1 and a stack besides, and a stale ancestor of the oldest leaf on each level.
+    assert Token.alive - before <= 2 * len(window) + 2 * math.log2(2000) + 2

@@ -84,9 +84,20 @@ class Aggregator:
             self.insert(value)
 
     def bulk_evict(self, n: int) -> None:
-        """Remove the n oldest values; IndexError, and nothing removed, if there are fewer."""
-        for _ in range(self._whole(n)):
+        """Remove the n oldest values; IndexError, and nothing removed, if there are fewer.
+
+        Removing all of them combines nothing.
+        """
+        n = self._whole(n)
+        if n == len(self):
+            self._clear()
+            return
+        for _ in range(n):
             self.evict()
+
+    def _clear(self) -> None:
+        """Remove all values. Runtime: O(1), and what it takes to free them."""
+        raise NotImplementedError
 
     def _whole(self, n: int) -> int:
         """Return how many values to evict, as an int that is neither negative nor too large."""

@@ -173,7 +173,7 @@ class Amta(MonoidTree):
                 break
             level.drop_until(head)
         while len(self._levels) > 1 and not len(self._levels[-1]):
-            self._levels[0].bury(self._levels.pop())
+            self._levels.pop()
 
     def _total(self) -> Partial:
         return self._r0 if len(self._levels) == 1 else self._combine(self._r0, self._r1)

@@ -7,8 +7,7 @@ the deque into sublists; every element has its value and an aggregate:
 [B, E) from B to it.
 Invariant: the window is empty, or |l_L| + |l_R| + |l_A| + 1 = |l_F| - |l_B| and |l_L| = |l_R|.
 At most 4 combines per insert, 3 per evict, 1 per query; on average 2.5, 1.5, 1; 2n partials.
-Where we differ: the deque is a ring that doubles, which now and then copies references and combines
-nothing (the paper's chunked array never copies).
+The deque is the paper's chunked array, which is never copied (`chunks.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.chunks import BITS, LOW
 from muntin.aggregators.ring import RingAggregator
 
 VAL, AGG = 0, 1
@@ -46,15 +46,15 @@ class Daba(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
+        self._state: tuple[int, int, int, int, int, int] = self._empty_state()
 
     def insert(self, value: Any) -> None:
-        v = self._lift(value)
-        if self._state[1] - self._state[0] > self._mask:
-            self._grow()
+        v, chunks = self._lift(value), self._chunks
         f, e, l, r, a, b = self._state
+        if not e & LOW:
+            chunks.open(e >> BITS)
         agg = v if b == e else self._combine(self._agg(e - 1), v)
-        self._slots[e & self._mask] = (v, agg)
+        chunks.table[e >> BITS & chunks.mask][e & LOW] = (v, agg)
         self._fixup(f, e + 1, l, r, a, b)
 
     def evict(self) -> None:
@@ -62,7 +62,10 @@ class Daba(RingAggregator):
             raise empty_window()
         f, e, l, r, a, b = self._state
         self._fixup(f + 1, e, l, r, a, b)
-        self._slots[f & self._mask] = None
+        chunks = self._chunks
+        chunks.table[f >> BITS & chunks.mask][f & LOW] = None
+        if f & LOW == LOW:
+            chunks.close(f + 1 >> BITS)
 
     def query(self) -> Any:
         f, e, _, _, _, b = self._state
@@ -86,18 +89,25 @@ class Daba(RingAggregator):
 
     def _shrink(self, l: int, a: int, b: int) -> None:
         """Move the first of l_L to the front and the last of l_R to l_A."""
-        combine = self._combine
-        last_val, agg_r = self._slots[(a - 1) & self._mask]
-        agg_l = combine(self._agg(l), agg_r)
+        combine, p = self._combine, a - 1
+        table, mask = self._chunks.table, self._chunks.mask
+        last_val, agg_r = table[p >> BITS & mask][p & LOW]
+        first_val, agg_l = table[l >> BITS & mask][l & LOW]
+        agg_l = combine(agg_l, agg_r)
         agg_a = last_val
         if a != b:
-            agg_l = combine(agg_l, self._agg(a))
-            agg_a = combine(last_val, self._agg(a))
-        self._slots[l & self._mask] = (self._slots[l & self._mask][VAL], agg_l)
-        self._slots[(a - 1) & self._mask] = (last_val, agg_a)
+            suffix = self._agg(a)
+            agg_l = combine(agg_l, suffix)
+            agg_a = combine(last_val, suffix)
+        table[l >> BITS & mask][l & LOW] = (first_val, agg_l)
+        table[p >> BITS & mask][p & LOW] = (last_val, agg_a)
 
     def _agg(self, p: int) -> Partial:
-        return self._slots[p & self._mask][AGG]
+        chunks = self._chunks
+        return chunks.table[p >> BITS & chunks.mask][p & LOW][AGG]
+
+    def _empty_state(self) -> tuple[int, int, int, int, int, int]:
+        return (0, 0, 0, 0, 0, 0)
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         f, _, *pointers = self._state
@@ -127,6 +137,7 @@ class Daba(RingAggregator):
 
     def _check_structure(self) -> None:
         check_sizes(*self._state)
+        self._check_chunks()
 
 
 def check_sizes(f: int, e: int, l: int, r: int, a: int, b: int) -> None:

@@ -6,7 +6,7 @@ aggRA of l_R and l_A together, aggB of l_B. Pointers F <= L <= R <= A <= B <= E 
 Invariant: [F, L) and l_A hold suffixes to B, l_L suffixes to R, l_R and l_B bare values; if L != R,
 aggRA = v_R ⊗ .. ⊗ v_(B-1); aggB = v_B ⊗ .. ⊗ v_(E-1); sizes as in DABA.
 At most 3 combines per insert, 2 per evict, 1 per query; on average 2, 1, 1.
-Where we differ: nothing is combined with the identity; the deque is a ring, as in DABA.
+Where we differ: nothing is combined with the identity.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,39 +14,41 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Card, Combine, Partial, empty_window
+from muntin.aggregators.chunks import BITS, LOW, Table
 from muntin.aggregators.daba import check_sizes
-from muntin.aggregators.ring import RingAggregator, Slots
+from muntin.aggregators.ring import RingAggregator
 
 State = tuple[int, int, int, int, int, int, Partial, Partial]
 
 
 def insert(
-    slots: Slots, mask: int, state: State, v: Partial, combine: Combine, identity: Partial
+    slots: Table, mask: int, state: State, v: Partial, combine: Combine, identity: Partial
 ) -> State:
     """Push a value onto the back and take one step of the reversal."""
     f, e, l, r, a, b, agg_ra, agg_b = state
-    slots[e & mask] = v
+    slots[e >> BITS & mask][e & LOW] = v
     agg_b = v if b == e else combine(agg_b, v)
     return fixup(slots, mask, (f, e + 1, l, r, a, b, agg_ra, agg_b), combine, identity)
 
 
-def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+def evict(slots: Table, mask: int, state: State, combine: Combine, identity: Partial) -> State:
     """Pop the front and take one step of the reversal."""
     f, e, l, r, a, b, agg_ra, agg_b = state
     state = fixup(slots, mask, (f + 1, e, l, r, a, b, agg_ra, agg_b), combine, identity)
-    slots[f & mask] = identity
+    slots[f >> BITS & mask][f & LOW] = identity
     return state
 
 
-def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
+def query(slots: Table, mask: int, state: State, combine: Combine) -> Partial:
     """Combine front and back."""
     f, e, _, _, _, b, _, agg_b = state
     if f == b:
         return agg_b
-    return slots[f & mask] if b == e else combine(slots[f & mask], agg_b)
+    front = slots[f >> BITS & mask][f & LOW]
+    return front if b == e else combine(front, agg_b)
 
 
-def fixup(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+def fixup(slots: Table, mask: int, state: State, combine: Combine, identity: Partial) -> State:
     """Restore the invariants: singleton, flip, shift or shrink."""
     f, e, l, r, a, b, agg_ra, agg_b = state
     if f == b:  # singleton
@@ -57,10 +59,11 @@ def fixup(slots: Slots, mask: int, state: State, combine: Combine, identity: Par
     if l == r:  # shift
         return f, e, l + 1, r + 1, a + 1, b, agg_ra, agg_b
     # shrink
-    front = combine(slots[l & mask], agg_ra)
+    front = combine(slots[l >> BITS & mask][l & LOW], agg_ra)
     if a != b:
-        slots[(a - 1) & mask] = combine(slots[(a - 1) & mask], slots[a & mask])
-    slots[l & mask] = front
+        p, suffix = a - 1, slots[a >> BITS & mask][a & LOW]
+        slots[p >> BITS & mask][p & LOW] = combine(slots[p >> BITS & mask][p & LOW], suffix)
+    slots[l >> BITS & mask][l & LOW] = front
     return f, e, l + 1, r, a - 1, b, agg_ra, agg_b
 
 
@@ -94,21 +97,29 @@ class DabaLite(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: State = empty_state(self._identity)
+        self._state: State = self._empty_state()
 
     def insert(self, value: Any) -> None:
-        v = self._lift(value)
-        if self._state[1] - self._state[0] > self._mask:
-            self._grow()
-        self._state = insert(self._slots, self._mask, self._state, v, self._combine, self._identity)
+        v, chunks, state = self._lift(value), self._chunks, self._state
+        if not state[1] & LOW:
+            chunks.open(state[1] >> BITS)
+        self._state = insert(chunks.table, chunks.mask, state, v, self._combine, self._identity)
 
     def evict(self) -> None:
-        if self._state[0] == self._state[1]:
+        chunks, state = self._chunks, self._state
+        f = state[0]
+        if f == state[1]:
             raise empty_window()
-        self._state = evict(self._slots, self._mask, self._state, self._combine, self._identity)
+        self._state = evict(chunks.table, chunks.mask, state, self._combine, self._identity)
+        if f & LOW == LOW:
+            chunks.close(f + 1 >> BITS)
 
     def query(self) -> Any:
-        return self._lower(query(self._slots, self._mask, self._state, self._combine))
+        chunks = self._chunks
+        return self._lower(query(chunks.table, chunks.mask, self._state, self._combine))
+
+    def _empty_state(self) -> State:
+        return empty_state(self._identity)
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         f, _, l, r, a, b, agg_ra, agg_b = self._state
@@ -140,3 +151,4 @@ class DabaLite(RingAggregator):
 
     def _check_structure(self) -> None:
         check_sizes(*self._state[:6])
+        self._check_chunks()

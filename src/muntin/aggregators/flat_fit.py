@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Card, Partial, empty_window, require
+from muntin.aggregators.chunks import BITS, LOW
 from muntin.aggregators.ring import RingAggregator
 
 
@@ -41,40 +42,45 @@ class FlatFit(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: tuple[int, int] = (0, 0)
+        self._state: tuple[int, int] = self._empty_state()
 
     def insert(self, value: Any) -> None:
-        v = self._lift(value)
-        if self._state[1] - self._state[0] > self._mask:
-            self._grow()
+        v, chunks = self._lift(value), self._chunks
         f, e = self._state
-        self._slots[e & self._mask] = (v, e + 1)
+        if not e & LOW:
+            chunks.open(e >> BITS)
+        chunks.table[e >> BITS & chunks.mask][e & LOW] = (v, e + 1)
         self._state = (f, e + 1)
 
     def evict(self) -> None:
         if self._state[0] == self._state[1]:
             raise empty_window()
-        f, e = self._state
-        self._slots[f & self._mask] = None
+        chunks, (f, e) = self._chunks, self._state
+        chunks.table[f >> BITS & chunks.mask][f & LOW] = None
         self._state = (f + 1, e)
+        if f & LOW == LOW:
+            chunks.close(f + 1 >> BITS)
 
     def query(self) -> Any:
         f, e = self._state
         if f == e:
             return self._lower(self._identity)
-        slots, mask = self._slots, self._mask
+        table, mask = self._chunks.table, self._chunks.mask
         visited = []
         p = f
         while True:
-            agg, following = slots[p & mask]
+            agg, following = table[p >> BITS & mask][p & LOW]
             if following == e:
                 break
             visited.append((p, agg))
             p = following
         for p, agg_p in reversed(visited):
             agg = self._combine(agg_p, agg)
-            slots[p & mask] = (agg, e)
+            table[p >> BITS & mask][p & LOW] = (agg, e)
         return self._lower(agg)
+
+    def _empty_state(self) -> tuple[int, int]:
+        return (0, 0)
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         f = self._state[0]
@@ -93,6 +99,7 @@ class FlatFit(RingAggregator):
                 self._require_fold(f"agg({f + i})", agg, lifted[i : following - f])
 
     def _check_structure(self) -> None:
+        self._check_chunks()
         f, e = self._state
         for i, (_, following) in enumerate(self._between(f, e)):
             require(f + i < following <= e, f"next({f + i}) is {following}, E is {e}")

@@ -2,18 +2,15 @@
 
 Leaves are numbered from the start of the stream; element i of level l stands for the leaves
 [i 2^l, (i+1) 2^l), so its parent is element i // 2 of level l + 1 and its sibling is i ^ 1. A level
-is a queue: elements are appended at the tail and dropped at the head. To drop costs the same however
-many go (TPDS 2019, section 4.1.4): what a bulk eviction drops is freed by the insertions that follow,
-four elements for each.
+is a queue: elements are appended at the tail and dropped at the head (TPDS 2019, section 4.1.4). In
+memory it is made of chunks (`chunks.py`): no element is copied, and what is dropped is freed at once.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from muntin.aggregators.aggregator import Combine, Partial
-
-FREED_PER_INSERTION = 4
-FREED_AT_ONCE = 32
+from muntin.aggregators.chunks import BITS, LOW, SIZE, Chunks
 
 
 class Level:
@@ -53,9 +50,6 @@ class Level:
         """Drop every element before the given number; the level must reach that far."""
         raise NotImplementedError
 
-    def bury(self, level: "Level") -> None:
-        """Take over what a level held that is no longer used, if that should not be freed at once."""
-
     def pair(self, i: int, combine: Combine) -> Partial:
         """Combine element i with its sibling; a sibling that is not there is left out."""
         left, right = i & ~1, i | 1
@@ -75,64 +69,58 @@ class Level:
 
 
 class MemoryLevel(Level):
-    """A level in memory.
+    """A level in memory, in chunks.
 
-    Runtime: access O(1), append amortised O(1), dropping any number O(1).
+    Runtime: access and append O(1); dropping O(1) for each chunk of elements that goes.
     """
 
-    __slots__ = ("_base", "_buried", "_elements", "_freed")
+    __slots__ = ("_chunks",)
 
     def __init__(self, head: int, elements: list[Partial] | None = None) -> None:
         super().__init__(head)
-        self._base = head
-        self._freed = head  # elements before this number are not referred to any more
-        self._buried: list[list[Partial]] = []
-        self._elements: list[Partial] = []
+        self._chunks = Chunks(head >> BITS)
+        self._chunks.open(head >> BITS, head & LOW)
         self.extend(elements or [])
 
     def __getitem__(self, i: int) -> Partial:
-        return self._elements[i - self._base]
+        chunks = self._chunks
+        return chunks.table[i >> BITS & chunks.mask][i & LOW]
 
     def __setitem__(self, i: int, partial: Partial) -> None:
-        self._elements[i - self._base] = partial
+        chunks = self._chunks
+        chunks.table[i >> BITS & chunks.mask][i & LOW] = partial
 
     def append(self, partial: Partial) -> None:
-        self._elements.append(partial)
-        self.tail += 1
-        if self._freed < self.head or self._buried:
-            self._free(FREED_PER_INSERTION)
+        chunks, i = self._chunks, self.tail
+        if not i & LOW:
+            chunks.open(i >> BITS, 0)
+        chunks.table[i >> BITS & chunks.mask].append(partial)
+        self.tail = i + 1
 
     def extend(self, partials: list[Partial]) -> None:
-        self._elements += partials
-        self.tail += len(partials)
-        self._free(FREED_PER_INSERTION * len(partials))
+        chunks, start = self._chunks, 0
+        while start < len(partials):
+            number, place = self.tail >> BITS, self.tail & LOW
+            chunks.open(number, 0)
+            some = partials[start : start + SIZE - place]
+            chunks.table[number & chunks.mask] += some
+            self.tail += len(some)
+            start += len(some)
 
     def shorten(self, n: int) -> None:
         self.tail -= n
-        del self._elements[self.tail - self._base :]
+        number, chunks = self.tail >> BITS, self._chunks
+        chunks.cut(number + 1)
+        if number < chunks.end:
+            del chunks.table[number & chunks.mask][self.tail & LOW :]
 
     def drop_until(self, head: int) -> None:
-        self.head = head
-        if head - self._freed <= FREED_AT_ONCE:
-            self._free(FREED_AT_ONCE)
-
-    def _free(self, n: int) -> None:
-        """Forget up to n elements that were dropped."""
-        elements, base, start = self._elements, self._base, self._freed
-        self._freed = end = min(self.head, start + n)
-        if 2 * (end - base) >= len(elements):
-            del elements[: end - base]
-            self._base = end
-        else:
-            elements[start - base : end - base] = [None] * (end - start)
-        if self._buried and n:
-            del self._buried[-1][-n:]
-            if not self._buried[-1]:
-                self._buried.pop()
-
-    def bury(self, level: Level) -> None:
-        if isinstance(level, MemoryLevel) and level._elements:
-            self._buried.append(level._elements)
+        start, self.head = max(self.head, head & ~LOW), head
+        chunks = self._chunks
+        chunks.close(head >> BITS)
+        if head & LOW:
+            places = slice(start & LOW, head & LOW)
+            chunks.table[head >> BITS & chunks.mask][places] = [None] * (head - start)
 
     @classmethod
     def load(cls, state: dict[str, Any], decode: Callable[[Any], Partial]) -> Self:

@@ -92,7 +92,7 @@ class LogMta(MonoidTree):
             sibling = not head & 1 and head + 1 < level.tail
             branch.append(self._combine(element, level[head + 1]) if sibling else element)
         while len(levels) > root + 1:
-            levels[0].bury(levels.pop())
+            levels.pop()
         for level, head in zip(levels, heads, strict=False):
             level.drop_until(head)
         for level, element in zip(levels[1:], branch, strict=True):

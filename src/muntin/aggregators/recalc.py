@@ -52,6 +52,9 @@ class Recalc(Aggregator):
     def query(self) -> Any:
         return self._lower(self._fold(self._partials))
 
+    def _clear(self) -> None:
+        self._partials = deque()
+
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {"partials": [encode(partial) for partial in self._partials]}
 

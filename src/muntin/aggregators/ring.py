@@ -1,8 +1,8 @@
-"""A growable ring of partials under pointers that only move to the right.
+"""A queue of partials under pointers that only move to the right.
 
-Position p lives in slot p & mask. The counters never wrap in Python, and slots are a power of two, so
-that the same step functions run interpreted on a list and compiled on arrays. Growing copies the
-slots and combines nothing; slots that were evicted are cleared.
+Position p lies in slots[p >> BITS & mask][p & LOW], a slot of a chunk in a table of them (`chunks.py`).
+The same step functions run interpreted on chunks and compiled on arrays, where position p is in slot
+p & mask. No slot is copied; what is evicted is cleared, and a chunk is freed when all of it was.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,8 @@ from typing import Any
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Partial
+from muntin.aggregators.chunks import BITS, LOW, Chunks, Saved
 from muntin.journal import Journal
-
-Slots = list[Any]
 
 
 def written(pointers: Sequence[int], inserts: int, evicts: int) -> list[range]:
@@ -35,49 +34,64 @@ def written(pointers: Sequence[int], inserts: int, evicts: int) -> list[range]:
 
 
 class RingAggregator(Aggregator):
-    """An aggregator whose deque is a ring; `_state` is a tuple of pointers and running partials.
+    """An aggregator whose deque is made of chunks; `_state` is a tuple of pointers and running partials.
 
     By convention the state begins with F, the oldest position, and E, the one after the youngest.
     """
 
-    __slots__ = ("_mask", "_slots", "_state")
+    __slots__ = ("_chunks", "_state")
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._slots: Slots = [None] * 8
-        self._mask = 7
+        self._chunks = Chunks()
         self._state: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return int(self._state[1] - self._state[0])
+
+    def _empty_state(self) -> tuple[Any, ...]:
+        """Return the state of an empty window."""
+        raise NotImplementedError
+
+    def _clear(self) -> None:
+        self._chunks, self._state = Chunks(), self._empty_state()
 
     def note(self, journal: Journal, pointers: int, inserts: int, evicts: int) -> None:
         """Note what some insertions and evictions of a Lite algorithm may overwrite.
 
         Its state begins with that many pointers. Runtime: O(insertions + evictions).
         """
-        positions = chain.from_iterable(written(self._state[:pointers], inserts, evicts))
-        held = {p & self._mask: self._slots[p & self._mask] for p in positions}
-        journal.call(self._put_back, self._slots, self._mask, self._state, held)
-
-    def _put_back(self, slots: Slots, mask: int, state: Any, held: dict[int, Partial]) -> None:
-        self._slots, self._mask, self._state = slots, mask, state
-        for i, partial in held.items():
-            slots[i] = partial
-
-    def _grow(self) -> None:
         f, e = self._state[:2]
-        self._place([self._slots[p & self._mask] for p in range(f, e)], f, 2 * len(self._slots))
+        positions = chain.from_iterable(written(self._state[:pointers], inserts, evicts))
+        held = {p: self._slot(p) for p in positions if f <= p < e}
+        freed = range(f >> BITS, min(f + evicts >> BITS, self._chunks.end))
+        journal.call(self._put_back, self._chunks, self._chunks.save(freed), self._state, held)
 
-    def _place(self, partials: Sequence[Partial], f: int, size: int) -> None:
-        self._mask = size - 1
-        self._slots = [None] * size
-        for p, partial in enumerate(partials, start=f):
-            self._slots[p & self._mask] = partial
+    def _put_back(self, chunks: Chunks, saved: Saved, state: Any, held: dict[int, Partial]) -> None:
+        chunks.put_back(saved)
+        self._chunks, self._state = chunks, state
+        self._write(held)
+
+    def _write(self, held: dict[int, Partial]) -> None:
+        """Write partials to their positions."""
+        table, mask = self._chunks.table, self._chunks.mask
+        for p, partial in held.items():
+            table[p >> BITS & mask][p & LOW] = partial
+
+    def _slot(self, p: int) -> Any:
+        return self._chunks.table[p >> BITS & self._chunks.mask][p & LOW]
 
     def _between(self, start: int, end: int) -> list[Partial]:
         """Return what the positions hold, oldest first."""
-        return [self._slots[p & self._mask] for p in range(start, end)]
+        table, mask, held = self._chunks.table, self._chunks.mask, []
+        while start < end:
+            last = min(end - 1, start | LOW)
+            held += table[start >> BITS & mask][start & LOW : (last & LOW) + 1]
+            start = last + 1
+        return held
+
+    def _check_chunks(self) -> None:
+        self._chunks.check(*self._state[:2])
 
     def _save_ring(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         f, e = self._state[:2]
@@ -85,6 +99,8 @@ class RingAggregator(Aggregator):
 
     def _load_ring(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> int:
         """Place the saved partials from position 0 on and return how many there are."""
-        partials = [decode(partial) for partial in state["deque"]]
-        self._place(partials, 0, max(8, 1 << len(partials).bit_length()))
+        partials = dict(enumerate(map(decode, state["deque"])))
+        for p in range(0, len(partials), LOW + 1):
+            self._chunks.open(p >> BITS)
+        self._write(partials)
         return len(partials)

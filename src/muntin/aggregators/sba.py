@@ -11,7 +11,7 @@ Without a range the boundary is drawn whenever the front chunk is used up, so th
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,9 +51,9 @@ def time_chunk(range: float, slide: float, combine_time: float) -> int:  # noqa:
     return int((slices * (s + t) + s + 2 * t + extra) // (s + 2 * t))
 
 
-def left_cumulative(saa: list[Partial], combine: Combine) -> list[Partial]:
+def left_cumulative(saa: Iterable[Partial], combine: Combine) -> list[Partial]:
     """Return the lcs of a chunk's slices, the youngest first; the oldest is not merged: that is ca."""
-    lcs = saa[::-1]
+    lcs = list(saa)[::-1]
     for i in range(1, len(lcs) - 1):
         lcs[i] = combine(lcs[i], lcs[i - 1])
     return lcs
@@ -63,7 +63,7 @@ def left_cumulative(saa: list[Partial], combine: Combine) -> list[Partial]:
 class Chunk:
     """A complete chunk: its slices and their aggregate, and once the window enters it, its lcs."""
 
-    slots: list[Partial]
+    slots: deque[Partial] | list[Partial]  # slices, oldest first; then the lcs, youngest first
     ca: Partial
     entered: bool = False
     lcs: tuple[Executor, Future[list[Partial]]] | None = None
@@ -141,7 +141,7 @@ class Sba(Aggregator):
 
     def _clear(self) -> None:
         self._chunks: deque[Chunk] = deque()
-        self._saa: list[Partial] = []
+        self._saa: deque[Partial] = deque()
         self._csa = self._open = self._identity
         self._open_values = 0
         self._slices = 0
@@ -176,7 +176,7 @@ class Sba(Aggregator):
     def _draw_boundary(self) -> None:
         chunk = Chunk(self._saa, self._csa)
         self._chunks.append(chunk)
-        self._saa, self._csa = [], self._identity
+        self._saa, self._csa = deque(), self._identity
         self._complete(chunk)
 
     def _complete(self, chunk: Chunk) -> None:
@@ -213,6 +213,7 @@ class Sba(Aggregator):
                 if not front.entered:
                     self._lay_lcs(front)
                     front.entered = True
+                assert isinstance(front.slots, list)
                 del front.slots[-slices:]
                 self._slices -= slices
                 return
@@ -251,9 +252,10 @@ class Sba(Aggregator):
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
         self._set_window(state["range"], state["slide"], state["chunk"])
         for slots, ca, entered in state["chunks"]:
-            self._chunks.append(Chunk([decode(s) for s in slots], decode(ca), entered))
+            kind = list if entered else deque
+            self._chunks.append(Chunk(kind(map(decode, slots)), decode(ca), entered))
             self._slices += len(slots)
-        self._saa = [decode(s) for s in state["saa"]]
+        self._saa = deque(decode(s) for s in state["saa"])
         self._slices += len(self._saa)
         self._csa = decode(state["csa"])
         self._open, self._open_values = decode(state["open"][0]), state["open"][1]
@@ -283,7 +285,7 @@ class Sba(Aggregator):
         for chunk in self._chunks:
             n = len(chunk.slots) * slide
             inside, lifted = lifted[:n], lifted[n:]
-            slots = chunk.slots[::-1] if chunk.entered else chunk.slots
+            slots = reversed(chunk.slots) if chunk.entered else chunk.slots
             for i, slot in enumerate(slots):
                 end = n if chunk.entered else (i + 1) * slide
                 self._require_fold(f"slot {i} of a chunk", slot, inside[i * slide : end])

@@ -53,6 +53,9 @@ class MonotoneDeque(Aggregator):
     def query(self) -> Any:
         return self._lower(self._deque[0][1] if self._deque else self._identity)
 
+    def _clear(self) -> None:
+        self._f, self._deque = self._e, deque()
+
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         kept = [(position - self._f, encode(v)) for position, v in self._deque]
         return {"n": len(self), "deque": kept}
@@ -126,6 +129,9 @@ class SlickDeque(Aggregator):
 
     def query(self) -> Any:
         return self._variant.query()
+
+    def _clear(self) -> None:
+        self._variant._clear()
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return self._variant._save(encode)

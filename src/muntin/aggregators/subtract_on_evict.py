@@ -64,6 +64,10 @@ class SubtractOnEvict(Recalc):
     def query(self) -> Any:
         return self._lower(self._total)
 
+    def _clear(self) -> None:
+        super()._clear()
+        self._total = self._identity
+
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {**super()._save(encode), "total": encode(self._total)}
 

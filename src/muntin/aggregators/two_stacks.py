@@ -5,8 +5,10 @@ pops; the back stack B towards the older end, so that insert only pushes. When F
 B over onto F.
 Invariant: F[i].agg = v_i ⊗ .. ⊗ v_(|F|-1), B[i].agg = v_|F| ⊗ .. ⊗ v_(|F|+i).
 insert 1, evict amortised 1 and at worst n, query 1 combines; 2n partials.
+A stack is one end of a deque, which is made of blocks and never copied.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -42,8 +44,11 @@ class TwoStacks(Aggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._front: list[Element] = []
-        self._back: list[Element] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._front: deque[Element] = deque()
+        self._back: deque[Element] = deque()
 
     def __len__(self) -> int:
         return len(self._front) + len(self._back)
@@ -66,10 +71,10 @@ class TwoStacks(Aggregator):
         return self._lower(self._combine(front[-1][AGG], back[-1][AGG]))
 
     def _flip(self) -> None:
-        front: list[Element] = []
+        front: deque[Element] = deque()
         for v, _ in reversed(self._back):
             front.append((v, self._combine(v, front[-1][AGG]) if front else v))
-        self._front, self._back = front, []
+        self._front, self._back = front, deque()
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         return {
@@ -78,8 +83,8 @@ class TwoStacks(Aggregator):
         }
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
-        self._front = [(decode(val), decode(agg)) for val, agg in state["front"]]
-        self._back = [(decode(val), decode(agg)) for val, agg in state["back"]]
+        self._front = deque((decode(val), decode(agg)) for val, agg in state["front"])
+        self._back = deque((decode(val), decode(agg)) for val, agg in state["back"])
 
     def check(self, values: Sequence[Any] | None = None) -> None:
         stored = [val for val, _ in reversed(self._front)] + [val for val, _ in self._back]

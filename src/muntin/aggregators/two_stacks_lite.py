@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Card, Combine, Partial, empty_window, require
-from muntin.aggregators.ring import RingAggregator, Slots
+from muntin.aggregators.chunks import BITS, LOW, Table
+from muntin.aggregators.ring import RingAggregator
 
 State = tuple[int, int, int, Partial]
 
 
 def insert(
-    slots: Slots,
+    slots: Table,
     mask: int,
     state: State,
     v: Partial,
@@ -29,30 +30,32 @@ def insert(
 ) -> State:
     """Push a value onto the back."""
     f, e, b, agg_b = state
-    slots[e & mask] = v
+    slots[e >> BITS & mask][e & LOW] = v
     return f, e + 1, b, v if b == e else combine(agg_b, v)
 
 
-def evict(slots: Slots, mask: int, state: State, combine: Combine, identity: Partial) -> State:
+def evict(slots: Table, mask: int, state: State, combine: Combine, identity: Partial) -> State:
     """Pop the front, after a flip if it is empty."""
     f, e, b, agg_b = state
     if f == b:  # flip
         i = e - 1
         while i != f:
+            suffix = slots[i >> BITS & mask][i & LOW]
             i -= 1
-            slots[i & mask] = combine(slots[i & mask], slots[(i + 1) & mask])
+            slots[i >> BITS & mask][i & LOW] = combine(slots[i >> BITS & mask][i & LOW], suffix)
         b = e
         agg_b = identity
-    slots[f & mask] = identity
+    slots[f >> BITS & mask][f & LOW] = identity
     return f + 1, e, b, agg_b
 
 
-def query(slots: Slots, mask: int, state: State, combine: Combine) -> Partial:
+def query(slots: Table, mask: int, state: State, combine: Combine) -> Partial:
     """Combine front and back."""
     f, e, b, agg_b = state
     if f == b:
         return agg_b
-    return slots[f & mask] if b == e else combine(slots[f & mask], agg_b)
+    front = slots[f >> BITS & mask][f & LOW]
+    return front if b == e else combine(front, agg_b)
 
 
 def empty_state(identity: Partial) -> State:
@@ -85,27 +88,34 @@ class TwoStacksLite(RingAggregator):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._state: State = empty_state(self._identity)
+        self._state: State = self._empty_state()
 
     def insert(self, value: Any) -> None:
-        v = self._lift(value)
-        if self._state[1] - self._state[0] > self._mask:
-            self._grow()
-        self._state = insert(self._slots, self._mask, self._state, v, self._combine, self._identity)
+        v, chunks, state = self._lift(value), self._chunks, self._state
+        if not state[1] & LOW:
+            chunks.open(state[1] >> BITS)
+        self._state = insert(chunks.table, chunks.mask, state, v, self._combine, self._identity)
 
     def evict(self) -> None:
-        if self._state[0] == self._state[1]:
+        chunks, state = self._chunks, self._state
+        f, e, b, _ = state
+        if f == e:
             raise empty_window()
-        f, _, b, _ = self._state
-        before = self._slots.copy() if f == b else self._slots  # a flip may fail half-way
+        held = self._between(f, e) if f == b else []  # a flip may fail half-way
         try:
-            self._state = evict(self._slots, self._mask, self._state, self._combine, self._identity)
+            self._state = evict(chunks.table, chunks.mask, state, self._combine, self._identity)
         except BaseException:
-            self._slots = before
+            self._write(dict(enumerate(held, f)))
             raise
+        if f & LOW == LOW:
+            chunks.close(f + 1 >> BITS)
 
     def query(self) -> Any:
-        return self._lower(query(self._slots, self._mask, self._state, self._combine))
+        chunks = self._chunks
+        return self._lower(query(chunks.table, chunks.mask, self._state, self._combine))
+
+    def _empty_state(self) -> State:
+        return empty_state(self._identity)
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
         f, _, b, agg_b = self._state
@@ -128,3 +138,4 @@ class TwoStacksLite(RingAggregator):
     def _check_structure(self) -> None:
         f, e, b, _ = self._state
         require(f <= b <= e, f"pointers out of order: F={f}, B={b}, E={e}")
+        self._check_chunks()

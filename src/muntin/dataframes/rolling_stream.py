@@ -33,6 +33,10 @@ U = np.uint64
 ALL = slice(None)
 FEW_SLOTS = 1024
 """A ring of so many is copied as a whole."""
+MOVED = 32
+"""Slots that move to the next ring for each row that comes or leaves."""
+FREED = 8192
+"""Slots of the ring before that are freed with a push, or more if many rows leave."""
 FURTHEST = 2**62
 """Times before 0 and sizes go no further, so that their difference fits into 64 bits."""
 
@@ -221,8 +225,38 @@ def _ring_of(algorithm: str) -> type[RingAggregator]:
     return kind
 
 
+class _NextRing:
+    """The ring that will take the place of another, to which slots are copied a few at a time.
+
+    It has the positions [start, moved) as they were when the window's pointers were `seen`.
+    """
+
+    def __init__(self, arrays: tuple[Array, ...], start: int) -> None:
+        self.arrays = arrays
+        self.start = self.moved = start
+        self.seen: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def copy(self, held: tuple[Array, ...], start: int, end: int) -> None:
+        """Copy what the arrays of the other ring hold at positions [start, end)."""
+        mine, its = len(self) - 1, len(held[0]) - 1
+        while start < end:
+            n = min(end, (start | min(mine, its)) + 1) - start
+            i, j = start & mine, start & its
+            for new, old in zip(self.arrays, held, strict=True):
+                new[i : i + n] = old[j : j + n]
+            start += n
+
+
 class _Ring:
-    """A compiled window: slots, stamps and state of the algorithm's step functions."""
+    """A compiled window: slots, stamps and state of the algorithm's step functions.
+
+    Slots are a power of two, and position p is in slot p & (slots - 1). Before they are all in use, they
+    are copied to a ring of twice as many, and after most were left, to a smaller one: MOVED of them for
+    each row that comes or leaves, so that no row waits for a copy of the window.
+    """
 
     def __init__(
         self, aggregate: Aggregate, algorithm: str, dtype: np.dtype[Any], form: str
@@ -232,9 +266,19 @@ class _Ring:
         self._form = form
         self._algorithm, self._pointers = algorithm, POINTERS[algorithm]
         self._dtype = dtype
-        self._slots, self._stamps = self._kernels.buffer(16), np.zeros(16, np.int64)
-        nothing = (np.zeros(1, dtype), np.zeros(1, np.bool_))
-        self._state = self._kernels.start(nothing, algorithm)
+        self._empty()
+
+    def _empty(self) -> None:
+        """Hold nothing. Runtime: O(1)."""
+        *slots, self._stamps = self._buffers(16)
+        self._slots = tuple(slots)
+        nothing = (np.zeros(1, self._dtype), np.zeros(1, np.bool_))
+        self._state = self._kernels.start(nothing, self._algorithm)
+        self._next: _NextRing | None = None
+        self._last: tuple[Array, ...] = ()  # what is not yet freed of the ring before
+        self._before = self._state  # the state before the rows of a push
+        self._rows = 0  # how many they are
+        self._most: int | None = None  # the rows that a window has at most, if that is known
 
     def __len__(self) -> int:
         return int(self._state[1] - self._state[0])
@@ -253,7 +297,12 @@ class _Ring:
         valid = np.ones(rows, np.bool_) if column.valid is None else column.valid
         outs = self._kernels.outputs(rows)
         module, lo = self._kernels.module, 0
+        journal.fields(self)
+        if times is not None and rows and self._all_leave(int(times[0]) - size):
+            self._empty()
         self._note(rows, times, size, journal)
+        self._before, self._rows = self._state, rows
+        self._most = size if times is None else None
         if times is None:
             self._grow(min(size, len(self) + rows))
             arguments = (
@@ -279,8 +328,7 @@ class _Ring:
         Results that are floating-point numbers always fit: no error can follow, and where it would
         take time, nothing is noted for an interrupt.
         """
-        journal.fields(self)
-        arrays = self._slots if times is None else (*self._slots, self._stamps)
+        arrays = self._slots if times is None else self._arrays()
         slots = len(self._stamps)
         if slots <= FEW_SLOTS:
             journal.call(_put_stretches, [(a, ALL, a.copy()) for a in arrays])
@@ -288,7 +336,7 @@ class _Ring:
         if self._dtype.kind == "f":
             journal.no_return()
             return
-        f, e, *_ = pointers = [int(p) for p in self._state[: self._pointers]]
+        f, e, *_ = pointers = self._numbers(self._state)
         evicts = e - f + rows - size
         if times is not None and rows:
             first = int(times[-1]) - size + 1
@@ -299,23 +347,88 @@ class _Ring:
         ]
         journal.call(_put_stretches, [(a, s, a[s].copy()) for s in stretches for a in arrays])
 
-    def settle(self, journal: Journal) -> None:
-        """Nothing is left to be done when results were written."""
+    def _all_leave(self, time: int) -> bool:
+        """Whether many rows are held, and none is younger than a time."""
+        last = (int(self._state[1]) - 1) & (len(self._stamps) - 1)
+        return len(self) > FEW_SLOTS and int(self._stamps[last]) <= time
+
+    def settle(self, journal: Journal) -> None:  # noqa: ARG002
+        """Copy some slots to the next ring, if there should be one, and take it when all are there.
+
+        Runtime: O(rows that came and left).
+        """
+        if len(self._stamps) < FEW_SLOTS:
+            return
+        free, n = self._free(), len(self)
+        before, ring = self._numbers(self._before), self._next
+        if ring is None or ring.seen != before or 16 * n > 15 * len(ring):
+            size = self._better_size(n)
+            self._next = None
+            if size == len(self._stamps):
+                return
+            ring = _NextRing(self._buffers(size), int(self._state[0]))
+        self._copy_to(ring, before)
+        done = ring.moved == int(self._state[1])
+        self._next = None if done else ring
+        if done:
+            # What is freed with this call is dropped: the call may still be undone.
+            self._last = self._arrays() if len(self._stamps) > free else ()
+            *slots, self._stamps = ring.arrays
+            self._slots = tuple(slots)
+
+    def _free(self) -> int:
+        """Free some of the ring before, as many take long; return how many more slots may be freed."""
+        evicts = int(self._state[0]) - int(self._before[0])
+        most = max(FREED, 2 * MOVED * (self._rows + evicts))
+        held = len(self._last[0]) if self._last else 0
+        for array in self._last:
+            array.resize(max(held - most, 0), refcheck=False)
+        self._last = self._last if held > most else ()
+        return max(most - held, 0)
+
+    def _better_size(self, n: int) -> int:
+        """Return twice the slots when nearly all are in use, fewer when less than an eighth is."""
+        slots = len(self._stamps)
+        if 16 * n > 15 * slots and slots < (self._most or 2 * slots):
+            return 2 * slots
+        return max(FEW_SLOTS, 1 << (4 * n).bit_length()) if 8 * n < slots > FEW_SLOTS else slots
+
+    def _copy_to(self, ring: _NextRing, before: list[int]) -> None:
+        """Copy what the rows of a push wrote, and then some slots more."""
+        now, held = self._numbers(self._state), self._arrays()
+        (f, e), evicts = now[:2], now[0] - before[0]
+        ring.seen = None  # until all is copied
+        for p in written(before, self._rows, evicts):
+            ring.copy(held, max(p.start, ring.start, f), min(p.stop, ring.moved, e))
+        start = max(ring.moved, f)
+        ring.moved = min(start + MOVED * (self._rows + evicts), e)
+        ring.copy(held, start, ring.moved)
+        ring.seen = now
+
+    def _numbers(self, state: tuple[Any, ...]) -> list[int]:
+        """Return the pointers of a state."""
+        return [int(p) for p in state[: self._pointers]]
+
+    def _arrays(self) -> tuple[Array, ...]:
+        return (*self._slots, self._stamps)
+
+    def _buffers(self, size: int) -> tuple[Array, ...]:
+        """Return slots and stamps; stamps that are never written are the same in all snapshots."""
+        return (*self._kernels.buffer(size), np.zeros(size, np.int64))
 
     def _typed(self) -> tuple[Any, ...]:
         """Return the state in the types that the kernels were compiled for."""
         return self._kernels.typed(self._state, self._algorithm)
 
     def _grow(self, needed: int) -> None:
-        size = len(self._stamps)
-        if needed <= size:
+        """Make room for so many rows at once, if there is none: so many are few, or came at once."""
+        if needed <= len(self._stamps):
             return
-        larger = 1 << (needed - 1).bit_length()
-        old = np.arange(self._state[0], self._state[1]).astype(np.int64)
-        slots, stamps = self._kernels.buffer(larger), np.zeros(larger, np.int64)
-        for new, held in zip((*slots, stamps), (*self._slots, self._stamps), strict=True):
-            new[old & (larger - 1)] = held[old & (size - 1)]
-        self._slots, self._stamps = slots, stamps
+        f, e = int(self._state[0]), int(self._state[1])
+        ring = _NextRing(self._buffers(1 << (needed - 1).bit_length()), f)
+        ring.copy(self._arrays(), f, e)
+        *slots, self._stamps = ring.arrays
+        self._slots, self._next = tuple(slots), None
 
     def save(self) -> dict[str, Any]:
         """Return the live part of the ring as plain data."""
@@ -376,6 +489,7 @@ class _Objects:
         self._window = window
         self._pointers = pointers
         self._held: deque[tuple[int, bool]] = deque()
+        self._present = 0  # how many of them are not null
         self._came: list[tuple[int, bool]] = []
         self._gone = 0
 
@@ -398,7 +512,7 @@ class _Objects:
         leaving = [row for row, _ in self._leaving(came, times is not None, size)]
         journal.fields(self)
         self._window.note(journal, self._pointers, len(inputs), len(leaving))
-        present, gone = sum(there for _, there in self._held), 0
+        present, gone = self._present, 0
         for i, (value, (stamp, there)) in enumerate(zip(inputs, came, strict=True)):
             self._window.insert(value)
             present += there
@@ -409,7 +523,7 @@ class _Objects:
                 present -= leaving[gone][1]
                 gone += 1
             results[i], counts[i] = self._window.query(), present
-        self._came, self._gone = came, gone
+        self._came, self._gone, self._present = came, gone, present
         missing = np.array([result is None for result in results], np.bool_)
         return (results,), np.where(missing, 0, counts)
 
@@ -444,6 +558,7 @@ class _Objects:
         window = _ring_of(algorithm).restore(state["window"], aggregate, trust_functions=trust)
         objects = cls(window, POINTERS[algorithm])
         objects._held = deque((int(stamp), bool(there)) for stamp, there in state["held"])
+        objects._present = sum(there for _, there in objects._held)
         if len(objects._held) != len(objects._window):
             raise ValueError(f"{len(objects._held)} times for {len(objects._window)} rows")
         return objects

@@ -155,19 +155,20 @@ class _WithoutCombine(ast.NodeTransformer):
 
 
 class _Slots(ast.NodeTransformer):
-    """slots[i] becomes load(slots, i) or store(slots, i, x), and whole numbers become unsigned."""
+    """A slot becomes load(slots, i) or store(slots, i, x), and whole numbers become unsigned.
+
+    Interpreted slots lie in chunks, compiled ones in arrays: the slot of position p, which is
+    slots[p >> BITS & mask][p & LOW], is at place p & mask.
+    """
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "slots":
-            return ast.Call(ast.Name("load", ast.Load()), [node.value, node.slice], [])
-        return node
+        return ast.Call(ast.Name("load", ast.Load()), _place(node), []) if _is_slot(node) else node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         target = node.targets[0]
-        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == "slots":
-            place = self.visit(target.slice)
-            arguments = [target.value, place, self.visit(node.value)]
+        if isinstance(target, ast.Subscript) and _is_slot(target):
+            arguments = [*map(self.visit, _place(target)), self.visit(node.value)]
             return ast.Expr(ast.Call(ast.Name("store", ast.Load()), arguments, []))
         self.generic_visit(node)
         return node
@@ -176,3 +177,16 @@ class _Slots(ast.NodeTransformer):
         if type(node.value) is int:
             return ast.Call(ast.Name("U", ast.Load()), [node], [])
         return node
+
+
+def _is_slot(node: ast.Subscript) -> bool:
+    chunk = node.value
+    return isinstance(chunk, ast.Subscript) and ast.unparse(chunk.value) == "slots"
+
+
+def _place(node: ast.Subscript) -> list[ast.expr]:
+    """Return the slots and the place in them of slots[p >> BITS & mask][p & LOW]."""
+    assert isinstance(node.slice, ast.BinOp)
+    assert isinstance(node.value, ast.Subscript)
+    mask = ast.Name("mask", ast.Load())
+    return [node.value.value, ast.BinOp(node.slice.left, ast.BitAnd(), mask)]
