@@ -6,48 +6,56 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.query.bound_aggregates import Feed
-from muntin.query.plan import (
-    BUCKET,
-    COLUMN,
-    CONTEXT,
-    COUNTS,
-    RANKS,
-    SESSION,
-    TIME,
-    LanePlan,
-    Plan,
-    lane_of,
-    plan_lane,
-)
+from muntin.query.plan import BUCKET, LanePlan, Plan, lane_of, plan_lane
 from muntin.slicing.comparison.buckets import BucketLane
+from muntin.slicing.lane import Lane, Setting
 from muntin.slicing.lanes.context_lane import ContextLane
 from muntin.slicing.lanes.grid_lane import GridLane
-from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, MeasuredLane, RankLane
+from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
 from muntin.slicing.lanes.session_lane import SessionLane
 from muntin.slicing.limits import ALWAYS
 from muntin.slicing.partials import Partials
-from muntin.slicing.tables import PLAIN_SLICE, REFOLDED_SLICE, TIMED_SLICE
-from muntin.windows import Policy
+from muntin.windows.window import COLUMN, CONTEXT, COUNTS, RANKS, SESSION, TIME
 
-AnyLane = GridLane | SessionLane | ContextLane
+LANES: dict[str, type[Lane]] = {
+    TIME: GridLane,
+    BUCKET: BucketLane,
+    SESSION: SessionLane,
+    RANKS: RankLane,
+    COUNTS: CountLane,
+    COLUMN: DeltaLane,
+    CONTEXT: ContextLane,
+}
+"""The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""
+EVERY_ROW = ("tuple buffer", "aggregate tree")
+"""Plans in which each moment that has rows is a slice."""
 
 
-def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
+def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> Lane:
     """Return an empty lane."""
-    made = _built(plan, lane, feeds)
+    query = plan.query
+    setting = Setting(
+        lateness=query.allowed,
+        ordered=query.ordered,
+        changes=query.emit == "changes",
+        refolds=lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds),
+        every_row=plan.kind in EVERY_ROW,
+    )
+    partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
+    made = LANES[lane.kind].build(lane.windows, partials, setting)
     made.kind = lane.kind
     return made
 
 
 def add_window(
     plan: Plan,
-    lanes: list[AnyLane],
+    lanes: list[Lane],
     name: str,
     feeds: list[Feed],
     watermark: int,
     latest: int,
     journal: Journal,
-) -> list[AnyLane]:
+) -> list[Lane]:
     """Let a window share the slices of a lane, or have a lane of its own that begins now.
 
     What a lane of its own reports is whole: for sessions what begins so late that no row before belongs
@@ -56,77 +64,23 @@ def add_window(
     window: Any = plan.query.windows[name]
     kind, _ = lane_of(plan.query, plan.kind, name, window)
     for lane in lanes:
-        if kind == TIME and lane.kind == TIME and isinstance(lane, GridLane) and lane.shares:
+        if lane.shares(kind):
             journal.whole(lane)
-            lane.redefine({**lane.windows, name: window}, latest)
+            lane.add(name, window, latest)
             return lanes
     made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds)
-    if isinstance(made, SessionLane):
-        made.begins = ALWAYS if latest == ALWAYS else latest + made.gap + 1
-    elif isinstance(window, Policy) and latest > ALWAYS:
-        raise ValueError(
-            f"window {name!r} holds what its policy left of all rows, and rows that came before it was "
-            "added were not kept for it: give such a window with the query"
-        )
-    elif isinstance(made, ContextLane):
-        made.whole_only = latest > ALWAYS
-    elif isinstance(made, MeasuredLane) and latest > ALWAYS:
-        raise ValueError(
-            f"window {name!r} is measured in {window.measure!r}, and rows that came before it was added "
-            "were not measured: give such a window with the query"
-        )
-    elif latest > ALWAYS:
-        made.begin(latest)
+    if latest > ALWAYS:
+        made.join_stream(latest)
     if watermark > ALWAYS and not plan.query.ordered:
         made.advance(np.array([watermark]), journal)
     return [*lanes, made]
 
 
-def remove_window(lanes: list[AnyLane], name: str, latest: int, journal: Journal) -> list[AnyLane]:
+def remove_window(lanes: list[Lane], name: str, latest: int, journal: Journal) -> list[Lane]:
     """Let a window share the slices of its lane no longer; a lane without windows goes."""
     lane = next(lane for lane in lanes if name in lane.windows)
     if len(lane.windows) == 1:
         return [other for other in lanes if other is not lane]
     journal.whole(*lane.parts())
-    if isinstance(lane, ContextLane):
-        lane.remove(name)
-    elif isinstance(lane, GridLane):
-        lane.redefine({n: w for n, w in lane.windows.items() if n != name}, latest)
+    lane.remove(name, latest)
     return lanes
-
-
-def _built(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> AnyLane:
-    query = plan.query
-    partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
-    windows: dict[str, Any] = lane.windows
-    late: dict[str, Any] = {"lateness": query.allowed}
-    order = {"ordered": query.ordered}
-    changes = {"changes": query.emit == "changes"}
-    refolds = lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds)
-    if lane.kind == SESSION:
-        ((name, window),) = windows.items()
-        return SessionLane(
-            name, window, partials, **late, per_key=query.ordered, keeps_rows=refolds
-        )
-    if lane.kind == CONTEXT:
-        return ContextLane(windows, partials, **late, **changes, **order)
-    if lane.kind == RANKS:
-        return RankLane(windows, partials, **late, **changes, **order)
-    if lane.kind == COUNTS:
-        return CountLane(windows, partials, **late, **changes, **order)
-    if lane.kind == COLUMN:
-        column = next(iter(windows.values())).measure
-        width = REFOLDED_SLICE if refolds else TIMED_SLICE
-        return DeltaLane(column, windows, partials, **late, **changes, **order, width=width)
-    assert lane.kind in (TIME, BUCKET)
-    kind = BucketLane if lane.kind == BUCKET else GridLane
-    return kind(
-        windows,
-        partials,
-        **late,
-        **changes,
-        remembers=query.allowed > 0,
-        per_key=query.ordered,
-        width=REFOLDED_SLICE if refolds else PLAIN_SLICE,
-        every_row=plan.kind in ("tuple buffer", "aggregate tree"),
-    )

@@ -13,7 +13,7 @@ from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import Feed, check_results, fit_columns, owned
-from muntin.query.lane_factory import AnyLane, add_window, build_lane, remove_window
+from muntin.query.lane_factory import add_window, build_lane, remove_window
 from muntin.query.plan import Plan, plan_lane
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Needs, last_end
@@ -71,7 +71,7 @@ class Operator:
         self.watermark: int | None = None
         self._keys = KeyTable(query.keys)
         self._feeds: list[Feed] = []
-        self._lanes: list[AnyLane] = []
+        self._lanes: list[Lane] = []
         self._time_type: pa.DataType = pa.null()
         self._last = np.zeros(0, np.int64)
         self._latest = ALWAYS
@@ -167,7 +167,7 @@ class Operator:
         start = ALWAYS if self.watermark is None else self.watermark
         for lane in self._lanes:
             lane.grow_keys(keys, start)
-        size = max((_space(lane) for lane in self._lanes), default=0)
+        size = max((lane.space for lane in self._lanes), default=0)
         self._last = longer(self._last, size, ALWAYS)
 
     def _check_order(self, rows: Rows) -> None:
@@ -305,12 +305,12 @@ class Operator:
             return tables[0]
         return pa.concat_tables(tables, promote_options="permissive")
 
-    def _upto(self, lane: AnyLane, watermark: int | None = None) -> Array:
+    def _upto(self, lane: Lane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
         time = self.watermark if watermark is None else watermark
         time = ALWAYS if time is None else time
         return (
-            np.maximum(self._last[: _space(lane)], time) if self.query.ordered else np.array([time])
+            np.maximum(self._last[: lane.space], time) if self.query.ordered else np.array([time])
         )
 
     def _forget_idle(self, journal: Journal) -> None:
@@ -508,7 +508,7 @@ class Operator:
         """What was done so far, and what is held now."""
         return replace(
             self._counters,
-            slices=sum(len(lane.slices) for lane in self._lanes if isinstance(lane, Lane)),
+            slices=sum(lane.slice_count for lane in self._lanes),
             rows_kept=sum(lane.rows_kept for lane in self._lanes),
             keys=len(self._keys),
             state_bytes=sum(lane.bytes for lane in self._lanes),
@@ -520,7 +520,3 @@ def _moment(saved: Any) -> int | None:
     if saved is not None and not (type(saved) is int and -FAR <= saved <= END_OF_TIME):
         raise ValueError(f"a watermark of {saved!r}")
     return saved
-
-
-def _space(lane: AnyLane) -> int:
-    return lane.slices.keys if isinstance(lane, Lane) else lane.kept.runs.keys

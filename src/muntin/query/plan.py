@@ -11,20 +11,12 @@ from html import escape
 
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
-from muntin.windows import ContextAwareWindow, Periodic, Session, Ticking, Window
+from muntin.windows import Periodic, Window
+from muntin.windows.window import COLUMN, CONTEXT, COUNTS, SESSION, TIME
 
 PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
-TIME, SESSION, RANKS, COUNTS, COLUMN, CONTEXT, BUCKET = (
-    "time",
-    "session",
-    "ranks",
-    "counts",
-    "column",
-    "context",
-    "bucket",
-)
-
-
+BUCKET = "bucket"
+"""The kind of lane with a bucket per window, to compare with."""
 SHOWN = ("slices", "rows", "store", "merge", "state")
 
 
@@ -119,18 +111,11 @@ def make_plan(query: Query, kind: str) -> Plan:
 
 
 def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
-    """Return what kind of lane a window goes into, and which of them."""
-    if isinstance(window, Session):
-        return SESSION, name
-    if isinstance(window, Ticking | ContextAwareWindow):
-        return CONTEXT, ""
-    if window.measure == "count":
-        return (RANKS if query.ordered else COUNTS), ""
-    if window.measure != "time":
-        return COLUMN, window.measure
-    if kind == "buckets" and isinstance(window, Periodic):
+    """Return the kind of lane that serves a window under a plan, and which one of that kind."""
+    lane, which = window.lane(name, query.ordered)
+    if kind == "buckets" and lane == TIME and isinstance(window, Periodic):
         return BUCKET, name
-    return TIME, ""
+    return lane, which
 
 
 def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> LanePlan:

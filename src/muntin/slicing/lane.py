@@ -1,53 +1,31 @@
-"""A lane: the windows of one query that share slices, because the same rows count for them.
+"""A lane: the windows of one query that share work, because the same rows count for them.
 
-What is common to all lanes is here: groups of rows are folded, put into slices, and the slices' partials
-follow by replaying the log of what was done to the slices. Where slices begin, and which windows are
-due, is said by the lanes themselves: `grid.py` and `sessions.py`.
+`Lane` is what an operator asks of every lane. How a row becomes a result:
+
+    process    admit: which rows count, grouped and folded; no slice is changed
+               commit: put them into slices, or keep them
+    advance    advance: the windows that are complete, and those that late rows changed, as a Report
+               settle: tidy up, when the report was written
+
+Each kind of lane is a class in `slicing/lanes`, registered by its name in `query/lane_factory.py`. A
+window says which kind serves it (`Window.lane`). Whatever a call changes, it first notes in the call's
+journal, so that a call that fails is undone.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW
 from muntin.kernels.slice_kernels import SliceKernels
-from muntin.slicing.arena import Arena, span, whole
-from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
-from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.limits import ALWAYS, Array
+from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
-from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.tables import (
-    GROUP_COLUMNS,
-    GROUP_FIRST,
-    GROUP_KEY,
-    GROUP_LAST,
-    GROUP_LATE,
-    GROUP_ROW,
-    GROUP_ROWS,
-    GROUP_START,
-    HI,
-    KEY,
-    LO,
-    REPORT_COLUMNS,
-    SLICE_FIRST,
-    SLICE_LAST,
-    SLICE_LATE,
-    SLICE_ROWS,
-    SLICE_STALE,
-    STALE_COLUMNS,
-    STALE_END,
-    STALE_FIRST,
-    STALE_KEY,
-    STALE_PLACE,
-    START,
-    TIMED_SLICE,
-    WINDOW,
-)
-
-MANY_GROUPS = 256
+from muntin.slicing.rows import Rows
+from muntin.slicing.tables import HI, LO, REPORT_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -91,247 +69,126 @@ class Prepared:
     counted: Array | None = None
 
 
-class Lane:
-    """Slices shared by some windows, with the partials of all aggregates beside them.
+@dataclass(frozen=True)
+class Setting:
+    """What a query and its plan ask of a lane."""
 
-    With `keeps_rows` the rows of aggregates that are not commutative are kept in order, and slices
-    whose rows came out of order are folded anew before windows are merged of them.
-    """
+    lateness: int  # how long after its end a window still changes
+    ordered: bool  # whether rows of a key come in order of time: each is a watermark for its key
+    changes: bool  # whether only windows that differ from the one before are reported
+    refolds: bool  # whether an aggregate that is not commutative needs kept rows
+    every_row: bool  # whether each moment that has rows is a slice, to compare plans
 
-    kind: str = ""
+
+class Lane(ABC):
+    """Some windows of a query over a stream of many keys."""
+
+    kind: str = ""  # the name under which the class is registered
+    names: list[str]  # the windows, in the order of their numbers in a report
     windows: dict[str, Any]
-    PER_KEY: ClassVar[tuple[str, ...]] = ()
-    """The arrays that have a number for each key, or one for all."""
-    DERIVED: ClassVar[tuple[str, ...]] = ("due",)
-    """Those that are found anew from the slices when a state is loaded."""
+    partials: list[Partials]  # one per aggregate
+    keys: int = 0  # the number of keys
 
-    def __init__(
-        self, names: list[str], partials: list[Partials], width: int, keeps_rows: bool
-    ) -> None:
-        self.names = names
-        self.partials = partials
-        self.keys = 0
-        self.slices = Arena(width)
-        self.due = np.zeros(0, np.int64)
-        for column in partials:
-            self.slices.beside(column)
-        self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
-        self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
-        self._out = lines(1024)
-        self._stale: list[Array] = []
+    @classmethod
+    @abstractmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        """Return an empty lane for some windows."""
 
-    def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
-        return [None if column.aggregate.commutative else lifted(column) for column in partials]
+    # Rows come in
 
+    @abstractmethod
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
-        del watermark
-        self.keys = keys
-        self.slices.grow_keys(keys)
-        if self.kept is not None:
-            self.kept.runs.grow_keys(self.slices.keys)
-        self.due = longer(self.due, self.slices.keys, NEVER)
 
-    def parts(self) -> list[Any]:
-        """Return the objects that the lane is made of, itself first."""
-        held = [self, self.slices, *self.partials]
-        return held if self.kept is None else [*held, *self.kept.parts()]
+    @abstractmethod
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count (None if all do), and those grouped and folded (None if none does).
+
+        Edges may be extended, and what was lost may be noted; no slice is changed.
+        """
+
+    @abstractmethod
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        """Put rows that were admitted into slices, or keep them."""
+
+    # The watermark advances
 
     def expected(self, watermark: Array) -> Expected:
         """Return about how many windows are due, where they may be very many for what is held."""
         del watermark
         return NOT_MANY
 
-    def retype(self, i: int, kernels: SliceKernels) -> None:
-        """Let an aggregate, of which only nulls came so far, work on another type."""
-        self.partials[i].retype(kernels)
-        rows = None if self.kept is None else self.kept.partials[i]
-        if rows is not None:
-            rows.retype(kernels)
+    @abstractmethod
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
 
-    def fold(self, rows: Rows, group: Array | None, found: Array) -> Prepared:
-        """Fold the groups' rows; nothing is changed yet."""
-        first = np.ascontiguousarray(found[:, GROUP_ROW])
-        parts = [
-            column.fold(inputs, group, first)
-            for column, inputs in zip(self.partials, rows.inputs, strict=True)
-        ]
-        return Prepared(rows, found, parts, [] if self.kept is None else self.kept.lift(rows))
+    def settle(self, journal: Journal) -> None:  # noqa: B027 - most lanes have nothing to tidy up
+        """Tidy up after a report was written."""
 
-    def follow(self, prepared: Prepared, keys: Array, log: Array, steps: int) -> None:
-        """Let the partials, and the trees above them, follow what was done to the slices."""
-        for column, parts in zip(self.partials, prepared.parts, strict=True):
-            column.replay(log, steps, parts)
-        if self.kept is not None:
-            late = log[:steps][log[:steps, LOG_STEP] == LATE]
-            self._stale.append(prepared.found[late[:, LOG_OTHER], GROUP_KEY])
-        if any(column.eager for column in self.partials):
-            self._settle(prepared, keys, log[:steps])
+    # Windows and keys come and go
 
-    def _settle(self, prepared: Prepared, keys: Array, log: Array) -> None:
-        keys = keys[~self.slices.moved[keys]]
-        parts = log[np.isin(log[:, LOG_STEP], (NEW, ADD, LATE))]
-        changed = np.full(self.slices.keys, NEVER)
-        owners = prepared.found[parts[:, LOG_OTHER], GROUP_KEY]
-        np.minimum.at(changed, owners, parts[:, LOG_PLACE])
-        head = self.slices.head[keys]
-        tail = head + self.slices.length[keys]
-        for column in self.partials:
-            column.settle(np.maximum(changed[keys], head), tail, head, tail)
+    def shares(self, kind: str) -> bool:
+        """Whether windows that are served by this kind of lane can be added here."""
+        del kind
+        return False
 
-    def refresh(self, journal: Journal) -> None:
-        """Bring partials up to date before windows are merged of them.
+    def add(self, name: str, window: Any, latest: int) -> None:
+        """Serve another window; `latest` is the last time of a row."""
+        raise NotImplementedError(f"a lane of kind {self.kind!r} takes no other windows")
 
-        Slices whose rows did not come in order are folded anew, once for all rows that came since, and
-        trees are built anew above runs that lie elsewhere now.
-        """
-        if self._stale and self.kept is not None:
-            self._refold(self.kept, np.unique(np.concatenate(self._stale)), journal)
-        self._stale = []
-        if any(column.eager for column in self.partials):
-            journal.call(self.slices.moved.fill, True)
-            keys = np.nonzero(self.slices.moved & (self.slices.length > 0))[0]
-            head = self.slices.head[keys]
-            tail = head + self.slices.length[keys]
-            for column in self.partials:
-                column.settle(head, tail, head, tail)
-            self.slices.moved[:] = False
+    @abstractmethod
+    def remove(self, name: str, latest: int) -> None:
+        """Serve a window no more; there are others."""
 
-    def _refold(self, kept: KeptRows, keys: Array, journal: Journal) -> None:
-        held = span(self.slices.head[keys], self.slices.length[keys])
-        out = np.empty((len(held), STALE_COLUMNS), np.int64)
-        held = held[self.slices.meta[held, SLICE_STALE] > 0]
-        journal.items(held, self.slices.meta[:, SLICE_STALE])
-        for column, rows in zip(self.partials, kept.partials, strict=True):
-            if rows is not None:
-                journal.call(column.put, held, column.take(held))
-        stale = out[: compiled_loops().stale_slices(keys, self.slices.runs(), out)]
-        columns = (STALE_KEY, STALE_PLACE, STALE_FIRST, STALE_END)
-        owner, places, first, end = (np.ascontiguousarray(stale[:, c]) for c in columns)
-        bounds = kept.places(owner, first), kept.places(owner, end)
-        lo, hi, rows_of = self._rows_within(kept, places, *bounds)
-        here = ~self.slices.moved[owner]
-        head = self.slices.head[owner][here]
-        tail = head + self.slices.length[owner][here]
-        for column, rows in zip(self.partials, rows_of, strict=True):
-            if rows is not None:
-                column.refold(rows, lo, hi, places)
-                column.settle(places[here], places[here] + 1, head, tail)
+    @abstractmethod
+    def join_stream(self, latest: int) -> None:
+        """Begin in a stream of which rows up to `latest` were not seen: report only whole windows."""
 
-    def settle(self, journal: Journal) -> None:
-        """Tidy up when a report was written: here there is nothing to do."""
-
-    def _rows_within(
-        self, kept: KeptRows, places: Array, lo: Array, hi: Array
-    ) -> tuple[Array, Array, list[Partials | None]]:
-        """Return where the rows of the slices at some places are, of those between their times."""
-        del places
-        return lo, hi, kept.partials
-
-    def drop_kept(self, journal: Journal) -> None:
-        """Forget the rows before each key's first slice."""
-        if self.kept is not None:
-            live = self.slices.length > 0
-            first = self.slices.meta[np.where(live, self.slices.head, 0), SLICE_FIRST]
-            self.kept.drop_before(np.where(live, first, NEVER), journal)
-
+    @abstractmethod
     def alive(self) -> Array:
         """Return which keys have anything that must be kept."""
-        kept = 0 if self.kept is None else self.kept.runs.length[: self.keys]
-        alive: Array = (self.slices.length[: self.keys] + kept) > 0
-        return alive
 
+    @abstractmethod
     def keep_keys(self, alive: Array) -> None:
-        """Forget the keys that are not alive, and number the others anew."""
-        self.keys = int(np.count_nonzero(alive))
-        padded = np.append(alive, np.zeros(self.slices.keys - len(alive), np.bool_))
-        for name in (*self.DERIVED, *self.PER_KEY):
-            held = getattr(self, name)
-            if len(held) == len(padded):
-                setattr(self, name, held[padded])
-        self.slices.compact(padded)
-        if self.kept is not None:
-            self.kept.runs.compact(padded)
+        """Forget the keys that are not alive; the others get new numbers."""
 
-    def answer(self, windows: Array) -> Report:
-        """Merge the slices of each window."""
-        valued = windows[:, HI] > windows[:, LO]
-        full = windows if valued.all() else windows[valued]
-        lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
-        keys = beginnings(full[:, KEY])
-        runs = beginnings(
-            full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
-        )
-        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+    # State
 
+    @abstractmethod
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        """Let aggregate i, of which only nulls came so far, work on another type."""
+
+    @abstractmethod
+    def parts(self) -> list[Any]:
+        """Return the objects that the lane is made of, itself first."""
+
+    @abstractmethod
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data."""
-        return {
-            "slices": self.slices.plain(self.keys, lambda at: [c.plain(at) for c in self.partials]),
-            "kept": None if self.kept is None else self.kept.plain(self.keys),
-            **{name: self._numbers(name) for name in self.PER_KEY},
-        }
 
-    def _numbers(self, name: str) -> Array:
-        """Return the numbers of the keys there are, or that of all."""
-        held: Array = getattr(self, name)
-        return held if name in self._shared else held[: self.keys]
-
+    @abstractmethod
     def load(self, plain: dict[str, Any]) -> None:
         """Take a state that was saved into an empty lane."""
-        keys = len(plain["slices"]["lengths"])
-        places = self.slices.load(plain["slices"])
-        self._check_slices(self.slices.meta[places])
-        for column, saved in zip(self.partials, plain["slices"]["columns"], strict=True):
-            column.load(saved, places)
-        if self.kept is not None:
-            self.kept.load(plain["kept"])
-            if self.kept.runs.keys and len(plain["kept"]["lengths"]) != keys:
-                raise ValueError(f"kept rows of {len(plain['kept']['lengths'])} keys, not {keys}")
-        self.grow_keys(keys)
-        for name in self.PER_KEY:
-            held = getattr(self, name)
-            saved = whole(plain[name], count=min(len(held), max(keys, 1)))
-            held[: len(saved)] = saved
-        self.due[:keys] = ALWAYS
-        everyone = np.nonzero(self.slices.length)[0]
-        self._stale = (
-            [everyone] if self.kept is not None and self.slices.meta.shape[1] > SLICE_STALE else []
-        )
-        self.slices.moved[:] = True
-
-    def _check_slices(self, meta: Array) -> None:
-        """Refuse slices that were saved and cannot be."""
-        rows, new = meta[:, SLICE_ROWS], meta[:, SLICE_LATE]
-        if not ((rows >= 0) & (rows <= FAR) & (new >= 0) & (new <= FAR)).all():
-            raise ValueError("a slice has a number of rows, and of new ones")
-        if meta.shape[1] >= TIMED_SLICE:
-            first, last = meta[:, SLICE_FIRST], meta[:, SLICE_LAST]
-            if not ((first >= -FAR) & (first <= last) & (last <= FAR)).all():
-                raise ValueError("a slice has a first time and a last one that is not before it")
 
     @property
+    @abstractmethod
+    def space(self) -> int:
+        """The number of keys there is space for."""
+
+    @property
+    def slice_count(self) -> int:
+        """The number of slices held."""
+        return 0
+
+    @property
+    @abstractmethod
     def rows_kept(self) -> int:
-        """How many rows are kept."""
-        return 0 if self.kept is None else len(self.kept)
+        """The number of kept rows."""
 
     @property
+    @abstractmethod
     def bytes(self) -> int:
         """The memory of slices, partials and kept rows; of objects, that of their references."""
-        held = sum(column.bytes for column in self.partials) + self.slices.meta.nbytes
-        return held + (0 if self.kept is None else self.kept.bytes)
-
-
-def in_turn(found: Array) -> Array:
-    """Return the groups' order by key and time, if many of them are not in it; else nothing.
-
-    Slices that come in order are put at the end of their run; others move those behind them.
-    """
-    starts = np.ascontiguousarray(found[:, GROUP_START])
-    behind = np.count_nonzero(starts < np.maximum.accumulate(starts))
-    if behind * 8 < len(found) or len(found) < MANY_GROUPS:
-        return np.zeros(0, np.int64)
-    return np.lexsort((found[:, GROUP_START], found[:, GROUP_KEY]))
 
 
 def lines(count: int) -> Array:
@@ -349,42 +206,8 @@ def beginnings(values: Array, also: Any = False) -> Array:
     return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
 
 
-def earliest(keys: Array, values: Array, space: int) -> tuple[Array, Array]:
-    """Return the keys, each once and below `space`, and the least value of each."""
-    if len(keys) == 1:
-        return keys.copy(), values.copy()
-    if 8 * len(keys) < space:
-        found, at = np.unique(keys, return_inverse=True)
-        least = np.full(len(found), NEVER)
-        np.minimum.at(least, at, values)
-        return found, least
-    least = np.full(space, NEVER)
-    np.minimum.at(least, keys, values)
-    found = np.nonzero(least < NEVER)[0]
-    return found, least[found]
-
-
-def lifted(column: Partials) -> Partials:
-    """Return a place for the partials of kept rows, one by one."""
-    return Partials(column.aggregate, column.kernels, LAZY)
-
-
 def longer(array: Array, size: int, fill: Any) -> Array:
     """Return the array with at least `size` items, new ones filled."""
     if len(array) >= size:
         return array
     return np.append(array, np.full(size - len(array), fill, array.dtype))
-
-
-def one_group(rows: Rows, starts: Array, first: Array, timely: bool) -> Array:
-    """Return groups for rows of one key in the order of their slices, and if `timely` of time."""
-    found = np.empty((len(first), GROUP_COLUMNS), np.int64)
-    ends = np.append(first[1:], len(rows))
-    found[:, GROUP_KEY] = rows.keys[0]
-    found[:, GROUP_START] = starts
-    found[:, GROUP_ROWS] = ends - first
-    found[:, GROUP_LATE] = 0
-    firsts = rows.times[first] if timely else np.minimum.reduceat(rows.times, first)
-    lasts = rows.times[ends - 1] if timely else np.maximum.reduceat(rows.times, first)
-    found[:, GROUP_FIRST], found[:, GROUP_LAST], found[:, GROUP_ROW] = firsts, lasts, first
-    return found

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from muntin.slicing.folded_rows import read, written
 from muntin.slicing.limits import NEVER, Array
+from muntin.slicing.tables import SLICE_START
 
 HEAD = "head"
 ITEMS_PER_BLOCK, BLOCKS = 8192, 32
@@ -35,7 +36,9 @@ def cut(state: dict[str, Any], stretches: dict[str, int]) -> dict[str, Any]:
         for part in ITEMS:
             if saved.get(part) is not None:
                 name = f"{part}/{i}"
-                stretches[name] = _stretch(saved[part]["meta"][:, 0], stretches.get(name, 1))
+                stretches[name] = _stretch(
+                    saved[part]["meta"][:, SLICE_START], stretches.get(name, 1)
+                )
                 rest[part], pieces = _cut_items(saved[part], stretches[name])
                 blocks |= {f"{name}/{number}": piece for number, piece in pieces}
         lanes.append((kind, names, rest))
@@ -88,7 +91,7 @@ def _cut_items(items: dict[str, Any], stretch: int) -> tuple[Any, list[tuple[int
     """Return what is left without any items, and the items of each stretch that has some."""
     lengths = items["lengths"]
     whole = {**items, "lengths": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)}
-    numbers = items["meta"][:, 0] // stretch
+    numbers = items["meta"][:, SLICE_START] // stretch
     first = int(numbers.min(initial=NEVER))
     few = (numbers - first).astype(np.uint16)  # which are sorted by their digits
     counts = np.bincount(few)

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from muntin.windows.periodic import _length, _origin
-from muntin.windows.window import FORWARD_CONTEXT_AWARE, ContextAwareWindow, Window
+from muntin.windows.window import (
+    CONTEXT,
+    FORWARD_CONTEXT_AWARE,
+    SESSION,
+    ContextAwareWindow,
+    Window,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +27,10 @@ class Session(Window):
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del ordered
+        return SESSION, name
 
     def describe(self) -> str:
         return f"Session with a gap of {self.gap}"
@@ -40,6 +50,10 @@ class Ticking(Window):
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del name, ordered
+        return CONTEXT, ""
 
     def describe(self) -> str:
         start = f" from {self.origin}" if self.origin else ""

@@ -14,6 +14,14 @@ CONTEXT_FREE = "context free"
 FORWARD_CONTEXT_FREE = "forward context free"
 FORWARD_CONTEXT_AWARE = "forward context aware"
 
+# Kinds of lanes: what serves a window in a query (`muntin.slicing.lane`).
+TIME = "time"  # context-free windows over time
+COLUMN = "column"  # the same over a column that advances
+RANKS = "ranks"  # the same over the number of rows, in a stream in order
+COUNTS = "counts"  # the same in a stream out of order
+SESSION = "session"  # one session window
+CONTEXT = "context"  # windows whose edges depend on rows, which are kept
+
 
 class Window(ABC):
     """A rule for windows; `measure` is what they are measured in: "time", "count" or a column."""
@@ -24,6 +32,14 @@ class Window(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in a few words what the windows are."""
+
+    @abstractmethod
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        """Return the kind of lane that serves the window, and which one of that kind.
+
+        Windows of a query with the same lane share it. `name` is the window's name in the query, and
+        `ordered` says whether its rows come in order.
+        """
 
 
 class ContextFreeWindow(Window):
@@ -56,6 +72,12 @@ class ContextFreeWindow(Window):
     @abstractmethod
     def closed(self, after: int, upto: int) -> Iterable[tuple[int, int]]:
         """Return the windows with after < end <= upto as (start, end), in the order of their ends."""
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del name
+        if self.measure == "count":
+            return (RANKS if ordered else COUNTS), ""
+        return (TIME, "") if self.measure == "time" else (COLUMN, self.measure)
 
     def describe(self) -> str:
         return own_name(self)
@@ -97,6 +119,10 @@ class ContextAwareWindow(Window):
 
         When a window opens, its own context is told of the rows at its start; the answers are not used.
         """
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del name, ordered
+        return CONTEXT, ""
 
     def describe(self) -> str:
         return own_name(self)

@@ -13,7 +13,7 @@ from muntin.slicing.lanes.grid_lane import GridLane, less
 from muntin.slicing.limits import Array
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import END, HI, LO, START
-from muntin.windows import Periodic
+from muntin.windows import ContextFreeWindow, Periodic
 
 
 class BucketLane(GridLane):
@@ -23,12 +23,17 @@ class BucketLane(GridLane):
     complete by a watermark that is (size - every) behind.
     """
 
-    def __init__(self, windows: dict[str, Periodic], *arguments: object, **options: object) -> None:
-        super().__init__(windows, *arguments, **options)  # type: ignore[arg-type]
+    def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
+        super()._define(windows)
         (window,) = windows.values()
+        assert isinstance(window, Periodic)
         self._window = window
         self._behind = window.size - window.every
         self._periods = np.array([[window.every, window.every, window.origin % window.every]])
+
+    def shares(self, kind: str) -> bool:
+        del kind
+        return False
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)

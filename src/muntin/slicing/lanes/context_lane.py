@@ -6,15 +6,16 @@ retracted. Work per report is O(rows of the windows concerned), key by key.
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Prepared, Report, beginnings, longer
+from muntin.slicing.lane import Lane, Prepared, Report, Setting, beginnings, longer
 from muntin.slicing.lanes.context_state import Book, check_book
 from muntin.slicing.lanes.grid_lane import less
 from muntin.slicing.lanes.policy_ends import check_left, enforce, forget, tell
@@ -47,14 +48,12 @@ NOTHING = np.zeros((0, REPORT_COLUMNS), np.int64)
 NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
-class ContextLane:
+class ContextLane(Lane):
     """Windows over kept rows, found key by key.
 
     With `whole_only`, because rows came before that were not kept, windows of which a part may be gone
     are not reported.
     """
-
-    kind: str = ""
 
     def __init__(
         self,
@@ -83,8 +82,28 @@ class ContextLane:
         self._fresh: dict[int, int] = {}
         self._due: dict[int, int] = {}
 
-    def remove(self, name: str) -> None:
-        """Serve a window no longer."""
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        return cls(
+            dict(windows),
+            partials,
+            lateness=setting.lateness,
+            ordered=setting.ordered,
+            changes=setting.changes,
+        )
+
+    def join_stream(self, latest: int) -> None:
+        del latest
+        for name, window in self.windows.items():
+            if isinstance(window, Policy):
+                raise ValueError(
+                    f"window {name!r} holds what its policy left of all rows, and rows that came before "
+                    "it was added were not kept for it: give such a window with the query"
+                )
+        self.whole_only = True
+
+    def remove(self, name: str, latest: int) -> None:
+        del latest
         del self._books[self.names.index(name)]
         del self.windows[name]
         self.names.remove(name)
@@ -145,9 +164,6 @@ class ContextLane:
         first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
         for key, time in zip(keys.tolist(), rows.times[first].tolist(), strict=True):
             self._fresh[key] = min(time, self._fresh.get(key, NEVER))
-
-    def settle(self, journal: Journal) -> None:
-        """Tidy up when a report was written: here there is nothing to do."""
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that are complete or have changed, and retract those that are no more."""
@@ -398,8 +414,12 @@ class ContextLane:
         if type(key) is not int or not 0 <= key < self.keys:
             raise ValueError(f"{key!r} is not one of {self.keys} keys")
         runs = self.kept.runs
-        times: Array = runs.meta[runs.head[key] : runs.head[key] + runs.length[key], 0]
+        times: Array = runs.meta[runs.head[key] : runs.head[key] + runs.length[key], ROW_TIME]
         return times
+
+    @property
+    def space(self) -> int:
+        return self.kept.runs.keys
 
     @property
     def rows_kept(self) -> int:
@@ -413,4 +433,4 @@ class ContextLane:
 
 
 def _lines(windows: list[Line]) -> Array:
-    return np.array(windows, np.int64).reshape(-1, 7)
+    return np.array(windows, np.int64).reshape(-1, REPORT_COLUMNS)

@@ -4,7 +4,8 @@ The measure may be time, an advancing column, or in ordered streams the number o
 windows together cut it into slices; a slice exists where a key has rows.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +19,13 @@ from muntin.slicing.edges import Edges, EveryRow
 from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, Cells
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
-from muntin.slicing.lane import (
-    Lane,
-    Prepared,
-    Report,
-    earliest,
-    in_turn,
-    lines,
-    longer,
-    one_group,
-    together,
-)
+from muntin.slicing.lane import Prepared, Report, Setting, lines, longer, together
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import Rows
+from muntin.slicing.slice_lane import SliceLane, earliest, in_turn, one_group
 from muntin.slicing.tables import (
     END,
     GROUP_COLUMNS,
@@ -67,7 +59,7 @@ LOCATOR = 4097
 CELL_COLUMNS = (GROUP_KEY, GROUP_START, GROUP_ROWS, GROUP_FIRST, GROUP_LAST)
 
 
-class GridLane(Lane):
+class GridLane(SliceLane):
     """Slices between the edges of context-free windows over time.
 
     `lateness` is how long after its end a window still changes. With `per_key` each key has a watermark
@@ -76,7 +68,7 @@ class GridLane(Lane):
     """
 
     PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_dirty")
-    DERIVED: ClassVar[tuple[str, ...]] = (*Lane.DERIVED, "_first", "_last")
+    DERIVED: ClassVar[tuple[str, ...]] = (*SliceLane.DERIVED, "_first", "_last")
 
     def __init__(
         self,
@@ -106,6 +98,19 @@ class GridLane(Lane):
         self._lost = ALWAYS
         self._added: dict[str, tuple[int, int]] = {}
 
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        return cls(
+            dict(windows),
+            partials,
+            lateness=setting.lateness,
+            per_key=setting.ordered,
+            width=REFOLDED_SLICE if setting.refolds else PLAIN_SLICE,
+            changes=setting.changes,
+            remembers=setting.lateness > 0,
+            every_row=setting.every_row,
+        )
+
     def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
         periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
         listed = {n: w for n, w in windows.items() if n not in periodic}
@@ -121,10 +126,19 @@ class GridLane(Lane):
         ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
         self._joins = self._in_order and not listed and not ends <= starts
 
+    def shares(self, kind: str) -> bool:
+        return kind == self.kind and self._recuts
+
     @property
-    def shares(self) -> bool:
-        """Whether windows can be added to those that share the slices, or taken from them."""
+    def _recuts(self) -> bool:
+        """Whether slices can be cut at other edges from now on."""
         return self._changed is None
+
+    def add(self, name: str, window: ContextFreeWindow, latest: int) -> None:
+        self.redefine({**self.windows, name: window}, latest)
+
+    def remove(self, name: str, latest: int) -> None:
+        self.redefine({n: w for n, w in self.windows.items() if n != name}, latest)
 
     def redefine(self, windows: dict[str, ContextFreeWindow], latest: int) -> None:
         """Serve other windows; `latest` is the last time of a row. Slices stay as they were cut.
@@ -137,13 +151,12 @@ class GridLane(Lane):
         if self._changed is not None:
             repeating = self.names[: len(self._periods)]
             self._changed.select([i for i, name in enumerate(repeating) if name in windows])
-        if self.shares:
+        if self._recuts:
             self._edges = self._edges.turn([*windows.values()], latest)
         self._define(windows)
         self.due[self.slices.length > 0] = ALWAYS
 
-    def begin(self, latest: int) -> None:
-        """Report only windows that start behind `latest`, because rows up to it were not seen."""
+    def join_stream(self, latest: int) -> None:
         self._lost = max(self._lost, latest + 1)
         windows, self.windows = self.windows, {}
         self.redefine(windows, latest)

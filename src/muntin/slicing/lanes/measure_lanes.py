@@ -5,31 +5,35 @@ slices are brought up to date once per report: by the inverse where there is one
 2019, Figure 6), else by folding their rows anew.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.edges import Edges
-from muntin.slicing.lane import Prepared, Report, lifted, longer
+from muntin.slicing.lane import Prepared, Report, Setting, longer
 from muntin.slicing.lanes.grid_lane import GridLane, less
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.slice_lane import lifted
 from muntin.slicing.tables import (
     END,
     GROUP_COLUMNS,
     KEY,
     KIND,
     PLAIN_SLICE,
+    REFOLDED_SLICE,
     ROW_MEASURE,
     ROW_NEW,
     SLICE_LATE,
     SLICE_ROWS,
     SLICE_START,
     START,
+    TIMED_SLICE,
     UPDATE,
 )
 from muntin.windows import ContextFreeWindow
@@ -69,9 +73,27 @@ class MeasuredLane(GridLane):
         self._time = np.full(int(not ordered), ALWAYS)
         self._shared = set() if ordered else {"_time"}
 
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        return cls(
+            dict(windows),
+            partials,
+            lateness=setting.lateness,
+            ordered=setting.ordered,
+            changes=setting.changes,
+        )
+
     @property
-    def shares(self) -> bool:
+    def _recuts(self) -> bool:
         return False
+
+    def join_stream(self, latest: int) -> None:
+        del latest
+        ((name, window),) = self.windows.items()
+        raise ValueError(
+            f"window {name!r} is measured in {window.measure!r}, and rows that came before it was added "
+            "were not measured: give such a window with the query"
+        )
 
     def alive(self) -> Array:
         return np.ones(self.keys, np.bool_)  # what a key has come to is never forgotten
@@ -108,6 +130,19 @@ class DeltaLane(MeasuredLane):
         if self.kept is not None:
             self.kept.measure = column
         self._final = np.zeros(0, np.int64)
+
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        column = next(iter(windows.values())).measure
+        return cls(
+            column,
+            dict(windows),
+            partials,
+            lateness=setting.lateness,
+            ordered=setting.ordered,
+            changes=setting.changes,
+            width=REFOLDED_SLICE if setting.refolds else TIMED_SLICE,
+        )
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)

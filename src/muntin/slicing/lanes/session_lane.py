@@ -3,19 +3,21 @@
 Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from muntin.journal import Journal
 from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Lane, Prepared, Report, earliest, lines, longer
+from muntin.slicing.lane import Prepared, Report, Setting, lines, longer
 from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
+from muntin.slicing.slice_lane import SliceLane, earliest
 from muntin.slicing.tables import (
     END,
     GONE_COLUMNS,
@@ -40,7 +42,7 @@ from muntin.windows import Session
 NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 
 
-class SessionLane(Lane):
+class SessionLane(SliceLane):
     """The sessions of one gap; of those that were added later, only what `begins` by a time is whole."""
 
     PER_KEY: ClassVar[tuple[str, ...]] = ("_after",)
@@ -64,6 +66,24 @@ class SessionLane(Lane):
         self._shared = set() if per_key else {"_after"}
         self._gone: list[Array] = []
         self.begins = ALWAYS
+
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        ((name, window),) = windows.items()
+        return cls(
+            name,
+            window,
+            partials,
+            lateness=setting.lateness,
+            per_key=setting.ordered,
+            keeps_rows=setting.refolds,
+        )
+
+    def join_stream(self, latest: int) -> None:
+        self.begins = latest + self.gap + 1  # no row before belongs to such a session
+
+    def remove(self, name: str, latest: int) -> None:
+        raise NotImplementedError(f"{name!r} is the only window of its lane")
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
