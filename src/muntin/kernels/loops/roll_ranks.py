@@ -117,26 +117,27 @@ def roll_ranks(
 
     The windows lie within the block, and neither their starts nor their ends fall.
     """
-    bits = block.bits
-    s = e = U(spans.starts[lo])
+    ordered, ranks, valid, base, bits = block
+    starts, ends = spans
+    s = e = U(starts[lo])
     at = U(0)  # the pointer
     below = U(0)  # how many values of the window rank below the pointer
     n = U(0)
     for k in range(lo, hi):
-        start, end = U(spans.starts[k]), U(spans.ends[k])
+        start, end = U(starts[k]), U(ends[k])
         while e < end:
-            i = e - block.base
-            if block.valid[i]:
-                r = U(block.ranks[i])
+            i = e - base
+            if valid[i]:
+                r = U(ranks[i])
                 bits[r >> U(6)] |= U(1) << (r & U(63))
                 below += U(r < at)
                 n += U(1)
             e += U(1)
         while s < start:
             if s < e:
-                i = s - block.base
-                if block.valid[i]:
-                    r = U(block.ranks[i])
+                i = s - base
+                if valid[i]:
+                    r = U(ranks[i])
                     bits[r >> U(6)] &= ~(U(1) << (r & U(63)))
                     below -= U(r < at)
                     n -= U(1)
@@ -152,9 +153,9 @@ def roll_ranks(
             while below < wanted_below:
                 at = following(bits, at + U(1))
                 below += U(1)
-            value, weight = block.ordered[at], wanted.weight[n]
+            value, weight = ordered[at], wanted.weight[n]
             if weight > 0.0:
-                after = block.ordered[following(bits, at + U(1))]
+                after = ordered[following(bits, at + U(1))]
                 results.values[k] = between(value, after, weight)
             else:
                 results.values[k] = value

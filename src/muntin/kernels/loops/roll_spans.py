@@ -4,7 +4,8 @@ Both loops are boundary aggregation (KDD 2021): the front [s, boundary) of a win
 the back [boundary, e) as one running aggregate. When the front is used up, the loop draws the boundary
 at e. A row costs at most three combines.
 
-A loop loads what changes into local variables and allocates nothing.
+A loop unpacks its arguments into local variables first, which Numba does not count references to at each
+row, and allocates nothing.
 """
 
 from typing import Any, NamedTuple
@@ -25,23 +26,26 @@ class TimeFrame(NamedTuple):
 
 def flip(values: Any, s: Any, e: Any, suffixes: Suffixes) -> None:
     """Store the aggregates from each row of [s, e) to its end; the boundary is then at e."""
+    partials, mask = suffixes
     i = e - U(1)
     tail = lift_at(values, i)
-    store(suffixes.partials, i & suffixes.mask, tail)
+    store(partials, i & mask, tail)
     while i > s:
         i -= U(1)
         tail = combine(lift_at(values, i), tail)
-        store(suffixes.partials, i & suffixes.mask, tail)
+        store(partials, i & mask, tail)
 
 
 @entry
 def roll_spans(values: Any, outs: Any, spans: Spans, lo: Any, hi: Any, suffixes: Suffixes) -> None:
     """Emit the windows of `spans` with numbers [lo, hi); neither their starts nor their ends fall."""
-    s = e = boundary = U(spans.starts[lo])
+    starts, ends = spans
+    partials, mask = suffixes
+    s = e = boundary = U(starts[lo])
     acc = lift_at(values, min(s, U(len(values[0]) - 1)))
     for k in range(lo, hi):
-        s = U(spans.starts[k])
-        end = U(spans.ends[k])
+        s = U(starts[k])
+        end = U(ends[k])
         if s >= e:  # the last window and this one share no row
             e = boundary = s
         while e < end:
@@ -54,7 +58,7 @@ def roll_spans(values: Any, outs: Any, spans: Spans, lo: Any, hi: Any, suffixes:
             if s >= boundary:
                 flip(values, s, e, suffixes)
                 boundary = e
-            p = load(suffixes.partials, s & suffixes.mask)
+            p = load(partials, s & mask)
             emit(outs, k, p if boundary == e else combine(p, acc), e - s)
 
 
@@ -66,21 +70,22 @@ def roll_times(
 
     Returns the row at which it stopped: hi, or a row whose window is longer than the suffixes' arrays.
     """
-    times = frame.times
+    times, size, past, now = frame
+    partials, mask = suffixes
     s = lo
-    first = times[lo] - frame.size + frame.past
+    first = times[lo] - size + past
     while s > U(0) and times[s - U(1)] >= first:
         s -= U(1)
     e = boundary = s
     acc = lift_at(values, s)
     for k in range(lo, hi):
         t = times[k]
-        first = t - frame.size + frame.past
+        first = t - size + past
         while s <= k and times[s] < first:
             s += U(1)
         if s >= e:
             e = boundary = s
-        while e <= k and times[e] < t + frame.now:
+        while e <= k and times[e] < t + now:
             v = lift_at(values, e)
             acc = v if e == boundary else combine(acc, v)
             e += U(1)
@@ -88,10 +93,10 @@ def roll_times(
             emit_empty(outs, k)
         else:
             if s >= boundary:
-                if e - s > suffixes.mask + U(1):
+                if e - s > mask + U(1):
                     return k
                 flip(values, s, e, suffixes)
                 boundary = e
-            p = load(suffixes.partials, s & suffixes.mask)
+            p = load(partials, s & mask)
             emit(outs, k, p if boundary == e else combine(p, acc), e - s)
     return hi
