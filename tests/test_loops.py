@@ -279,7 +279,8 @@ def test_slices_move_over_their_rows_with_an_inverse(index, base):
         return NotImplemented if total == before[base] else total - part
 
     loops = bind(slice_partials, U=index, **{**ADDED, "without": without})
-    loops.shift_spans((rows,), partials, place, index(base), a, b, shift, undone)
+    shifts = slice_partials.Shifts(place, a, b, shift)
+    loops.shift_spans((rows,), partials, index(base), shifts, undone)
     assert undone == [False, True, False, False]
     expected = [sum(rows[a[j] : b[j]]) for j in range(4)]
     assert [partials[0][base + p] for p in place] == [expected[0], before[base], *expected[2:]]
@@ -337,10 +338,14 @@ def queries(seed):
 
 
 QUERIES = {
-    "spans": lambda loops, on, _, index: loops.query_spans(*on, room(32), index(31)),
-    "folds": lambda loops, on, *_: loops.query_folds(*on),
-    "tree": lambda loops, on, *_: loops.query_tree(*on),
-    "table": lambda loops, on, keys, index: loops.query_table(*on, keys, room(192), index(32)),
+    "spans": lambda loops, on, spans, outs, _, index: loops.query_spans(
+        *on, spans, outs, Suffixes(room(32), index(31))
+    ),
+    "folds": lambda loops, on, spans, outs, *_: loops.query_folds(*on, *spans, outs),
+    "tree": lambda loops, on, spans, outs, *_: loops.query_tree(*on, *spans, outs),
+    "table": lambda loops, on, spans, outs, keys, index: loops.query_table(
+        *on, spans, outs, keys, slice_partials.Table(room(192), index(32))
+    ),
 }
 
 
@@ -355,7 +360,7 @@ def test_windows_are_merged_from_slices(index, query, seed):
         loops.update_trees(partials, index(base), [0], [32], [0], [32])
     lo, hi, keys = queries(seed)
     outs = room(len(lo))
-    QUERIES[query](loops, (partials, index(base), lo, hi, outs), keys, index)
+    QUERIES[query](loops, (partials, index(base)), Spans(lo, hi), outs, keys, index)
     assert outs[0] == [window(slices[s:e]) for s, e in zip(lo, hi, strict=True)]
 
 
@@ -387,7 +392,7 @@ def test_a_boundary_costs_at_most_three_combines_per_slice():
     loops = bind(slice_partials, U=int, **{**TEXT, "combine": combine})
     partials = (list("abcdefgh" * 8),)
     lo, hi = list(range(40)), list(range(16, 56))
-    loops.query_spans(partials, 0, lo, hi, room(40), room(64), 63)
+    loops.query_spans(partials, 0, Spans(lo, hi), room(40), Suffixes(room(64), 63))
     assert len(combines) <= 3 * 56
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.kernels.loops.loop_arguments import Spans, Suffixes
+from muntin.kernels.loops.slice_partials import Shifts, Table
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.limits import Array
 
@@ -113,7 +115,7 @@ class Partials:
         undone = np.zeros(len(places), np.bool_)
         base = self.kernels.unsigned(self._base)
         module = self.kernels.module
-        module.shift_spans(rows._arrays, self._arrays, places, base, a, b, by, undone)
+        module.shift_spans(rows._arrays, self._arrays, base, Shifts(places, a, b, by), undone)
         return undone
 
     def settle(self, a: Array, b: Array, lo: Array, hi: Array) -> None:
@@ -146,12 +148,12 @@ class Partials:
         scanned = 2 * int((hi[runs[1:] - 1] - lo[runs[:-1]]).sum())
         if scanned <= depth * int(reach.sum()):
             slots = 1 << max(int((hi - lo).max()) - 1, 1).bit_length()
-            buffer = (self.kernels.buffer(slots), unsigned(slots - 1))
-            module.query_spans(self._arrays, base, lo, hi, outs, *buffer)
+            suffixes = Suffixes(self.kernels.buffer(slots), unsigned(slots - 1))
+            module.query_spans(self._arrays, base, Spans(lo, hi), outs, suffixes)
         else:
             width = int(reach.max())
-            table = (self.kernels.buffer(width * depth), unsigned(width))
-            module.query_table(self._arrays, base, lo, hi, outs, keys, *table)
+            table = Table(self.kernels.buffer(width * depth), unsigned(width))
+            module.query_table(self._arrays, base, Spans(lo, hi), outs, keys, table)
         return outs
 
     @property

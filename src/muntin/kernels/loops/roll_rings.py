@@ -1,6 +1,6 @@
 """Windows over a stream of arrays: an algorithm's own step functions in compiled loops.
 
-As in `drivers.py`, these functions are written out into generated modules. There insert, evict and query
+A generated module has these functions beside those of an aggregate. In it insert, evict and query
 are the step functions of one algorithm (`aggregators/two_stacks_lite.py`, `aggregators/daba_lite.py`),
 which find combine in the module and work on slots, a tuple of arrays with one field of a partial each.
 All state goes in and out, so that the next array continues where this one ended.

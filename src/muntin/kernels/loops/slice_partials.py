@@ -5,9 +5,10 @@ where place 0 is in the arrays: after the inner nodes of a tree for an eager sto
 compiled, objects interpreted (`slice_kernels`).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import U, entry, leading_zeros
+from muntin.kernels.loops.loop_arguments import Spans, Suffixes
 from muntin.kernels.loops.object_partials import (
     combine,
     declined,
@@ -28,6 +29,22 @@ from muntin.kernels.loops.slice_log import (
     NEW,
     OPEN,
 )
+
+
+class Shifts(NamedTuple):
+    """Slices that move back over kept rows."""
+
+    places: Any  # per slice: its place
+    firsts: Any  # per slice: its first kept row after the move
+    afters: Any  # per slice: the kept row after its last, after the move
+    by: Any  # per slice: how many rows it moves
+
+
+class Table(NamedTuple):
+    """Partials from which any run of slices is one combine (`build_table`)."""
+
+    partials: Any  # `width` per row, one row per bit of `width`
+    width: Any  # at least the number of slices of any key
 
 
 @entry
@@ -71,14 +88,13 @@ def merge_spans(rows: Any, lo: Any, hi: Any, partials: Any, place: Any, base: An
 
 
 @entry
-def shift_spans(
-    rows: Any, partials: Any, place: Any, base: Any, a: Any, b: Any, shift: Any, undone: Any
-) -> None:
-    """Move slices back by `shift` kept rows, to rows [a, b): [a, a + shift) enter, [b, b + shift) leave.
+def shift_spans(rows: Any, partials: Any, base: Any, shifts: Shifts, undone: Any) -> None:
+    """Move slices back by `by` kept rows, to rows [a, b): [a, a + by) enter, [b, b + by) leave.
 
     EDBT 2019, Figure 6: the inverse removes the rows that leave, so the slice is not folded again.
     Where the inverse declines, the slice stays and undone[j] is set.
     """
+    place, a, b, shift = shifts
     for j in range(len(place)):
         at = base + U(place[j])
         acc = load(partials, at)
@@ -122,8 +138,9 @@ def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_
                 i += U(1)
 
 
-def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any) -> None:
+def flip_slices(partials: Any, base: Any, s: Any, e: Any, suffixes: Suffixes) -> None:
     """Store the aggregates from each slice of [s, e) to its end; the boundary is then at e."""
+    buffer, mask = suffixes
     i = e - U(1)
     tail = load(partials, base + i)
     store(buffer, i & mask, tail)
@@ -134,14 +151,14 @@ def flip_slices(partials: Any, base: Any, s: Any, e: Any, buffer: Any, mask: Any
 
 
 @entry
-def query_spans(
-    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, buffer: Any, mask: Any
-) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window k by boundary aggregation.
+def query_spans(partials: Any, base: Any, spans: Spans, outs: Any, suffixes: Suffixes) -> None:
+    """Emit the windows of `spans`, which are over slices, by boundary aggregation.
 
-    No window is empty. Among the windows of one key and kind neither lo nor hi falls, and each slice is
-    combined at most three times for all of them. Where lo or hi falls, the boundary starts again.
+    No window is empty. Among the windows of one key and kind neither starts nor ends fall, and each
+    slice is combined at most three times for all of them. Where one falls, the boundary starts again.
     """
+    lo, hi = spans
+    buffer, mask = suffixes
     s = e = boundary = U(0)
     acc = load(partials, base + U(lo[0]))
     for k in range(len(lo)):
@@ -155,7 +172,7 @@ def query_spans(
             acc = v if e == boundary else combine(acc, v)
             e += U(1)
         if s >= boundary:
-            flip_slices(partials, base, s, e, buffer, mask)
+            flip_slices(partials, base, s, e, suffixes)
             boundary = e
         p = load(buffer, s & mask)
         emit(outs, k, p if boundary == e else combine(p, acc), e - s)
@@ -240,12 +257,13 @@ def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
         query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
 
 
-def build_table(partials: Any, base: Any, lo: Any, n: Any, table: Any, width: Any) -> None:
+def build_table(partials: Any, base: Any, lo: Any, n: Any, into: Table) -> None:
     """Fill a table from which any run of the n slices from lo on is one combine of two entries.
 
     Row l of the table cuts the slices at odd multiples of 2^l, and has at each place the aggregate
     between it and the cut in its block of 2^(l + 1): suffixes on the left, prefixes on the right.
     """
+    table, width = into
     l = U(0)
     half = U(1)
     while half < n:
@@ -273,20 +291,20 @@ def build_table(partials: Any, base: Any, lo: Any, n: Any, table: Any, width: An
 
 
 @entry
-def query_table(
-    partials: Any, base: Any, lo: Any, hi: Any, outs: Any, cuts: Any, table: Any, width: Any
-) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window k, from one table per key.
+def query_table(partials: Any, base: Any, spans: Spans, outs: Any, cuts: Any, into: Table) -> None:
+    """Emit the windows of `spans`, which are over slices, from one table per key.
 
-    Key c has the windows [cuts[c], cuts[c + 1]); `width` is at least the number of its slices.
+    Key c has the windows [cuts[c], cuts[c + 1]).
     """
+    lo, hi = spans
+    table, width = into
     for c in range(len(cuts) - 1):
         least = U(lo[cuts[c]])
         most = U(hi[cuts[c]])
         for k in range(cuts[c], cuts[c + 1]):
             least = min(least, U(lo[k]))
             most = max(most, U(hi[k]))
-        build_table(partials, base, least, most - least, table, width)
+        build_table(partials, base, least, most - least, into)
         for k in range(cuts[c], cuts[c + 1]):
             i = U(lo[k]) - least
             j = U(hi[k]) - least - U(1)
