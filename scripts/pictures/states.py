@@ -24,7 +24,7 @@ def subtract_on_evict(window: mt.SubtractOnEvict) -> State:
 
 def two_stacks(window: mt.TwoStacks) -> State:
     """Return both stacks, the oldest value first; each element has its value and an aggregate."""
-    front, back = window._front[::-1], window._back
+    front, back = list(window._front)[::-1], list(window._back)
     bars = [bar(i, SUFFIX, agg) for i, (_, agg) in enumerate(front)]
     bars += [bar(len(front) + i, PREFIX, agg) for i, (_, agg) in enumerate(back)]
     bars += [bar(i, VALUE, val) for i, (val, _) in enumerate(front + back)]
