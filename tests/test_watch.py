@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
-from muntin.watch import Board, axes, followed, history, serve
+from muntin.watch import Board, axes, followed_keys, history, serve
 from muntin.watch.charts import LINES, View
 from muntin.watch.history import History
 from muntin.watch.lines import Stretch, compress, points, steps
@@ -131,7 +131,7 @@ def test_results_that_nobody_looks_at_do_not_pile_up(monkeypatch):
 
 
 def test_keys_idle_for_longest_give_way_but_not_those_someone_looks_at(monkeypatch):
-    monkeypatch.setattr(followed, "KEYS", 3)
+    monkeypatch.setattr(followed_keys, "KEYS", 3)
     board = Board(tens())
     board.take(results([(key, 10, "result", 1.0) for key in "abc"]))
     board.take(results([("c", 20, "result", 2.0)]))
@@ -145,8 +145,8 @@ def test_keys_idle_for_longest_give_way_but_not_those_someone_looks_at(monkeypat
 
 
 def test_keys_that_come_in_one_batch_do_not_push_each_other_out(monkeypatch):
-    monkeypatch.setattr(followed, "KEYS", 2)
-    monkeypatch.setattr(followed, "NUMBERED", 10)
+    monkeypatch.setattr(followed_keys, "KEYS", 2)
+    monkeypatch.setattr(followed_keys, "NUMBERED", 10)
     board = Board(tens())
     for end in range(10, 60, 10):
         board.take(results([(f"k{n}", end, "result", float(n)) for n in range(20)]))
