@@ -97,8 +97,7 @@ def test_a_plugins_store_holds_a_window(tmp_path):
         assert window.query() == sum(range(500, 2000))
 
 
-def test_a_plugins_source_feeds_a_query_on_spark():
-    spark = mt.spark.session("plugin", cores=2, partitions=2)
+def test_a_plugins_source_feeds_a_query_on_spark(spark):
     spark.dataSource.register(Squares)
     rows = spark.read.format("squares").option("rows", 20).load()
     windows, aggregates = {"ten": mt.Tumbling(10)}, {"s": mt.Sum("v")}

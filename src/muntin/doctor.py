@@ -183,7 +183,7 @@ def cache() -> Check:
             "cache folder",
             WRONG,
             f"{place} cannot be written: {error.strerror}",
-            "set MUNTIN_CACHE_DIR to a folder that can: until then each process compiles anew",
+            "set MUNTIN_CACHE_DIR to a folder that can: until then each process compiles again",
         )
     sizes = [file.stat().st_size for file in place.rglob("*") if file.is_file()]
     return Check("cache folder", OK, f"{place}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")

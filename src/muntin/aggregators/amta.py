@@ -83,7 +83,7 @@ class Amta(MonoidTree):
 
     def bulk_insert(self, values: Iterable[Any]) -> None:
         values = list(values)
-        if len(values) <= len(self._levels):  # cheaper than to compute R0 and R1 anew
+        if len(values) <= len(self._levels):  # cheaper than to compute R0 and R1 again
             super().bulk_insert(values)
             return
         levels = self._levels.copy()

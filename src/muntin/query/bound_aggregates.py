@@ -28,7 +28,7 @@ from muntin.query.query import columns_of
 
 
 @dataclass(frozen=True)
-class Feed:
+class BoundAggregate:
     """An aggregate with its kernels, for columns of some types."""
 
     name: str
@@ -38,7 +38,9 @@ class Feed:
     types: tuple[ColumnType, ...]
 
     @classmethod
-    def of(cls, name: str, aggregate: Aggregate, columns: dict[str, ColumnType]) -> "Feed":
+    def of(
+        cls, name: str, aggregate: Aggregate, columns: dict[str, ColumnType]
+    ) -> "BoundAggregate":
         """Choose the kernels that serve columns of some types, or refuse types it cannot take."""
         names = columns_of(aggregate)
         held = tuple(columns[c] for c in names)
@@ -169,7 +171,7 @@ def _is_built_in(aggregate: Aggregate) -> bool:
     return aggregate.is_built_in and all(map(_is_built_in, aggregate.parts))
 
 
-def fit_columns(batch: Batch, feeds: list[Feed], on_bad_row: str) -> Batch:
+def fit_columns(batch: Batch, feeds: list[BoundAggregate], on_bad_row: str) -> Batch:
     """Return a batch with its columns in the types that feeds have, without rows that do not fit."""
     held = {c: t for feed in feeds for c, t in zip(feed.columns, feed.types, strict=True)}
     columns, bad = dict(batch.columns), np.zeros(batch.rows, np.bool_)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.query.bound_aggregates import Feed
+from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.plan import BUCKET, LanePlan, Plan, lane_of, plan_lane
 from muntin.slicing.comparison.buckets import BucketLane
 from muntin.slicing.lane import Lane, Setting
@@ -31,7 +31,7 @@ EVERY_ROW = ("tuple buffer", "aggregate tree")
 """Plans in which each moment that has rows is a slice."""
 
 
-def build_lane(plan: Plan, lane: LanePlan, feeds: list[Feed]) -> Lane:
+def build_lane(plan: Plan, lane: LanePlan, feeds: list[BoundAggregate]) -> Lane:
     """Return an empty lane."""
     query = plan.query
     setting = Setting(
@@ -51,7 +51,7 @@ def add_window(
     plan: Plan,
     lanes: list[Lane],
     name: str,
-    feeds: list[Feed],
+    feeds: list[BoundAggregate],
     watermark: int,
     latest: int,
     journal: Journal,

@@ -12,14 +12,14 @@ from muntin.aggregates.identity import Identity, refuse_other
 from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
-from muntin.query.bound_aggregates import Feed, check_results, fit_columns, owned
+from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.lane_factory import add_window, build_lane, remove_window
 from muntin.query.plan import Plan, plan_lane
 from muntin.query.query import Query, identity
-from muntin.query.requirements import Needs, last_end
+from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import time_type, write_table
 from muntin.slicing.arena import whole
-from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, Cells
+from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, longer
 from muntin.slicing.lanes.grid_lane import GridLane
@@ -70,13 +70,13 @@ class Operator:
         self.plan = plan
         self.watermark: int | None = None
         self._keys = KeyTable(query.keys)
-        self._feeds: list[Feed] = []
+        self._feeds: list[BoundAggregate] = []
         self._lanes: list[Lane] = []
         self._time_type: pa.DataType = pa.null()
         self._last = np.zeros(0, np.int64)
         self._latest = ALWAYS
         self._counters = Counters()
-        self._needs = Needs.of(query)
+        self._needs = Requirements.of(query)
         self._nothing: pa.Table | None = None
         self._look_again = MANY_KEYS
         self._results: dict[str, pa.DataType] = {}
@@ -127,7 +127,7 @@ class Operator:
         np.maximum.at(self._last, keys, batch.times)
         return self._report([self._upto(lane) for lane in self._lanes], journal)
 
-    def _fed(self, batch: Batch) -> list[Feed]:
+    def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
         if self._feeds and all(feed.is_known for feed in self._feeds):
             return self._feeds
@@ -135,9 +135,9 @@ class Operator:
         for feed in self._feeds:
             held = zip(feed.columns, feed.types, strict=True)
             types |= {name: kind for name, kind in held if kind.is_known}
-        return [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+        return [BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()]
 
-    def _retype(self, feeds: list[Feed], journal: Journal) -> None:
+    def _retype(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         for i, (old, new) in enumerate(zip(self._feeds, feeds, strict=True)):
             if old.kernels.columns != new.kernels.columns:
                 for lane in self._lanes:
@@ -145,7 +145,7 @@ class Operator:
                     lane.retype(i, new.kernels)
         self._feeds, self._nothing = feeds, None
 
-    def _adopt(self, feeds: list[Feed], journal: Journal) -> None:
+    def _adopt(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes for a first batch, or let them work on types that are known only now."""
         if not self._feeds:
             self._begin(feeds, journal)
@@ -153,7 +153,7 @@ class Operator:
             self._retype(feeds, journal)
         self._grow()
 
-    def _begin(self, feeds: list[Feed], journal: Journal) -> None:
+    def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
         self._feeds = feeds
         self._lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
@@ -206,7 +206,9 @@ class Operator:
             batch = self._needs.read(data, self._time_type)
             if not self._feeds:
                 types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
-                feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+                feeds = [
+                    BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()
+                ]
                 self._adopt(feeds, journal)
                 self._keys.number([key[:0] for key in batch.keys], 0)
                 self._time_type = batch.time_type
@@ -216,7 +218,7 @@ class Operator:
         with self._calls:
             return self._table([])
 
-    def fold(self, data: Any) -> tuple[Cells, Array]:
+    def fold(self, data: Any) -> tuple[FoldedRows, Array]:
         """Fold rows into slices, which another operator of the same query can `merge`; keep nothing.
 
         Returns with them a hash of each of their keys. Asks for a query that `can_fold`, and for types
@@ -243,21 +245,21 @@ class Operator:
         starts = self._folding_lane().slices.starts()
         return (int(starts.min()), self._latest) if len(starts) else None
 
-    def merge(self, pieces: list[Cells]) -> None:
+    def merge(self, pieces: list[FoldedRows]) -> None:
         """Take slices that other operators of the same query have folded, in any order."""
         with self._calls as journal:
             self._note(journal)
             lane = self._folding_lane()
             numbers = [self._keys.number(cells.keys, cells.key_count) for cells in pieces]
             self._grow()
-            cells = Cells.together(pieces, numbers)
+            cells = FoldedRows.together(pieces, numbers)
             keys = np.ascontiguousarray(cells.found[:, KEY_OF])
             counts, prepared = lane.admit_cells(keys, cells)
             if prepared is not None:
                 lane.commit(prepared, journal)
             self._count_cells(cells, counts)
 
-    def _count_cells(self, cells: Cells, counts: Array | None) -> None:
+    def _count_cells(self, cells: FoldedRows, counts: Array | None) -> None:
         counters, rows, last = self._counters, cells.found[:, ROWS], cells.found[:, LAST]
         counters.rows += int(rows.sum()) + cells.dropped
         counters.bad_times += cells.bad_times
@@ -403,7 +405,7 @@ class Operator:
     def _redefine(self, query: Query) -> None:
         self.query = query
         self.plan = query.plan(self.plan.kind)
-        self._needs = Needs.of(query)
+        self._needs = Requirements.of(query)
         self._nothing = None
 
     # Results go out
@@ -489,7 +491,9 @@ class Operator:
         if not state["lanes"]:
             return
         types = {name: ColumnType.from_plain(kind) for name, kind in state["types"].items()}
-        self._feeds = [Feed.of(name, a, types) for name, a in self.query.aggregates.items()]
+        self._feeds = [
+            BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()
+        ]
         for kind, names, saved in state["lanes"]:
             windows = {name: self.query.windows[name] for name in names}
             lane = plan_lane(self.query, self.plan.kind, kind, windows)

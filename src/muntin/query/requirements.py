@@ -24,7 +24,7 @@ from muntin.windows import (
 
 
 @dataclass(frozen=True)
-class Needs:
+class Requirements:
     """What a query needs of its rows besides times and keys, and whether its results are in time."""
 
     query: Query
@@ -35,7 +35,7 @@ class Needs:
     times: bool
 
     @classmethod
-    def of(cls, query: Query) -> "Needs":
+    def of(cls, query: Query) -> "Requirements":
         """Look through a query's windows."""
         windows = query.windows.items()
         measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}

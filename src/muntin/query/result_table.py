@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.dataframes.arrow_results import DoesNotFitError
-from muntin.query.bound_aggregates import Feed
+from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import COLUMNS, Query
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Report, together
@@ -31,7 +31,7 @@ def time_type(name: str) -> pa.DataType:
 def write_table(
     query: Query,
     keys: KeyTable,
-    feeds: list[Feed],
+    feeds: list[BoundAggregate],
     times: pa.DataType,
     types: dict[str, pa.DataType],
     reports: list[tuple[list[str], Report]],
@@ -62,7 +62,7 @@ def write_table(
 
 
 def _too_large(
-    name: str, feed: Feed, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
+    name: str, feed: BoundAggregate, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
 ) -> OverflowError:
     """Return the error of a result that does not fit its type: aggregate, key and window."""
     window, start, end = (columns[part][row].as_py() for part in COLUMNS[:3])
@@ -103,7 +103,7 @@ def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
 
 
 def _results(
-    feeds: list[Feed], i: int, reports: list[tuple[list[str], Report]], valued: Array
+    feeds: list[BoundAggregate], i: int, reports: list[tuple[list[str], Report]], valued: Array
 ) -> pa.Array:
     if not reports:
         return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)

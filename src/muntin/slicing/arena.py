@@ -33,7 +33,7 @@ class Beside(Protocol):
     """Columns beside an arena's items."""
 
     def renew(self, places: int) -> None:
-        """Have so many places, with nothing at them."""
+        """Make space for a number of places, with nothing at them."""
 
     @property
     def arrays(self) -> tuple[Array, ...]:

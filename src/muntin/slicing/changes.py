@@ -53,7 +53,7 @@ class Changes:
             ]
 
     def select(self, windows: list[int]) -> None:
-        """Go on with some of the windows, which are numbered anew."""
+        """Go on with some of the windows, which get new numbers."""
         keys = len(self._known) // max(self._windows, 1)
         slots = (np.arange(keys)[:, None] * self._windows + np.array(windows, np.int64)).ravel()
         number = {old: new for new, old in enumerate(slots.tolist())}
@@ -72,7 +72,7 @@ class Changes:
         return alive
 
     def keep_keys(self, alive: Array) -> None:
-        """Forget the keys that are not alive, and number the others anew."""
+        """Forget the keys that are not alive; the others get new numbers."""
         slots = np.repeat(alive, self._windows)
         numbers = np.cumsum(slots) - 1
         self._known = self._known[: len(slots)][slots]
@@ -193,7 +193,7 @@ class Changes:
         return {"known": self._known, "last": last, "log": log}
 
     def load(self, plain: dict[str, Any], keys: int) -> None:
-        """Take a state that was saved of so many keys, or of space for more."""
+        """Take a state that was saved for a number of keys, or for space for more."""
         self._known = plain["known"]
         slots = len(self._known)
         if self._known.shape != (slots,) or self._known.dtype != np.bool_:

@@ -20,7 +20,7 @@ COUNTED = ("dropped", "bad_times", "bad_rows")
 
 
 @dataclass(frozen=True)
-class Cells:
+class FoldedRows:
     """Slices of some keys, each with the partials of its rows.
 
     `found` has a line for each: the number of its key among `keys`, its start, how many rows it has,
@@ -44,7 +44,7 @@ class Cells:
         return len(self.keys[0]) if self.keys else 1
 
     @classmethod
-    def together(cls, pieces: list["Cells"], numbers: list[Array]) -> "Cells":
+    def together(cls, pieces: list["FoldedRows"], numbers: list[Array]) -> "FoldedRows":
         """Return several as one, their keys by the numbers that they are given; without key columns."""
         found = np.concatenate([piece.found for piece in pieces])
         owners = [
@@ -56,10 +56,10 @@ class Cells:
         counted = {name: sum(getattr(piece, name) for piece in pieces) for name in COUNTED}
         return cls([], found, parts, **counted)
 
-    def parted(self, home: Array) -> Iterator[tuple[int, "Cells"]]:
+    def parted(self, home: Array) -> Iterator[tuple[int, "FoldedRows"]]:
         """Yield the slices that go to each home; home[k] is that of key k.
 
-        What was dropped is told once, with the first.
+        The first of them carries the counts of dropped rows.
         """
         mine = self.found[:, KEY_OF]
         home_of = home[mine]
@@ -72,7 +72,7 @@ class Cells:
             found[:, KEY_OF] = (np.cumsum(there) - 1)[mine[which]]
             keys = [key.filter(pa.array(there)) for key in self.keys]
             parts = [tuple(array[which] for array in column) for column in self.parts]
-            yield place, Cells(keys, found, parts, **told)
+            yield place, FoldedRows(keys, found, parts, **told)
             told = {}
 
     def plain(self, partials: list[Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Cells:
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "Cells":
+    def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "FoldedRows":
         """Return the cells that plain() told of."""
         found = np.array(plain["found"])
         if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:

@@ -93,7 +93,7 @@ class KeyTable:
         return self._chain.hashes(len(self))
 
     def keep(self, alive: Array) -> None:
-        """Forget the keys that are not alive, and number the others anew in their order."""
+        """Forget the keys that are not alive; the others get new numbers in their order."""
         if len(alive) != len(self):
             raise ValueError(f"alive must tell of {len(self)} keys, got {len(alive)}")
         kept = np.flatnonzero(alive)
@@ -118,7 +118,7 @@ class KeyTable:
         return table
 
     def _start(self, types: list[pa.DataType], columns: list[pa.Array], rows: int) -> None:
-        """Begin anew with these keys."""
+        """Start again with these keys."""
         self._chain = _Chain(self._leaves(types, columns), rows)
         self._types = types
 

@@ -192,7 +192,7 @@ class Lane(ABC):
 
 
 def lines(count: int) -> Array:
-    """Return space for so many windows, whose columns lie in one piece each."""
+    """Return a table for `count` windows, in which each column lies in one piece."""
     return np.empty((count, REPORT_COLUMNS), np.int64, order="F")
 
 

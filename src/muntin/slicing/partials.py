@@ -34,7 +34,7 @@ class Partials:
         return self._places if self.eager else 0
 
     def renew(self, places: int) -> None:
-        """Have so many places, with nothing at them; a tree is built anew by who asks for them."""
+        """Make space for a number of places, with nothing at them; the caller rebuilds the tree."""
         self._arrays = self.kernels.buffer(2 * places if self.eager else places)
         self._places = places
 

@@ -12,7 +12,7 @@ import numpy as np
 from muntin.slicing.limits import Array
 
 PIECE = 1 << 20
-"""About so many windows are reported at once."""
+"""About how many windows are reported at once."""
 COUNTLESS = 2**40
 """More windows than this are not even begun."""
 

@@ -63,7 +63,7 @@ class Objects:
         self.array = np.empty(0, object)
 
     def renew(self, places: int) -> None:
-        """Have so many places, with nothing at them."""
+        """Make space for a number of places, with nothing at them."""
         self.array = np.empty(places, object)
 
     @property

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from muntin.query.query import Query
-from muntin.query.requirements import Needs
+from muntin.query.requirements import Requirements
 from muntin.spark.batch import batch_results
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
@@ -76,7 +76,7 @@ def aggregate(
 
 def _columns(df: DataFrame, query: Query) -> list[str]:
     """Return the columns that a query needs, or say which is missing or of a type that cannot serve."""
-    needs = Needs.of(query)
+    needs = Requirements.of(query)
     asked = {query.time: "time", **dict.fromkeys(query.keys, "keys")}
     asked |= {name: "aggregates" for name in query.columns if name not in asked}
     for name, part in asked.items():

@@ -13,7 +13,7 @@ from muntin.dataframes.rolling_results import too_large
 from muntin.kernels.order_statistics import roll_ranks
 from muntin.kernels.rolling_columns import Rows, roll_objects, roll_spans
 from muntin.kernels.spans import Spans
-from muntin.query.bound_aggregates import Feed, owned
+from muntin.query.bound_aggregates import BoundAggregate, owned
 
 
 class Chunk(Protocol):
@@ -26,7 +26,11 @@ class Chunk(Protocol):
 
 
 def rolled(
-    feed: Feed, chunk: Chunk, spans: Spans, least: int | None, name_of: Callable[[int], str]
+    feed: BoundAggregate,
+    chunk: Chunk,
+    spans: Spans,
+    least: int | None,
+    name_of: Callable[[int], str],
 ) -> pa.Array:
     """Return the aggregate of each span; null for those of fewer than `least` values.
 
@@ -45,7 +49,7 @@ def rolled(
     return results.take(pa.array(np.cumsum(enough) - 1, mask=~enough))
 
 
-def _rolled(feed: Feed, chunk: Chunk, spans: Spans) -> pa.Array:
+def _rolled(feed: BoundAggregate, chunk: Chunk, spans: Spans) -> pa.Array:
     aggregate, batch = feed.aggregate, chunk.batch
     value = batch.columns[feed.columns[0]] if feed.columns else None
     if aggregate.picks and value is not None and value.is_numeric:
@@ -79,7 +83,7 @@ def _is_number(column: Column) -> bool:
     return column.is_numeric and column.dtype.kind not in "mM"
 
 
-def _values(feed: Feed, batch: Batch, spans: Spans) -> Any:
+def _values(feed: BoundAggregate, batch: Batch, spans: Spans) -> Any:
     """Return the number of values in each span: of rows, for an aggregate that takes nulls along."""
     aggregate = feed.aggregate
     names = feed.columns[:1] if aggregate.picks else () if aggregate.nulls else feed.columns

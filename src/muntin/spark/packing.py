@@ -17,7 +17,7 @@ from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity
 from muntin.query.operator import Operator
 from muntin.query.query import Query, identity
-from muntin.slicing.folded_rows import Cells
+from muntin.slicing.folded_rows import FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
@@ -101,9 +101,9 @@ class Packing:
         return table
 
 
-def _cells(plain: Any, operator: Operator) -> Cells:
+def _cells(plain: Any, operator: Operator) -> FoldedRows:
     try:
-        return Cells.from_plain(plain, operator.partials)
+        return FoldedRows.from_plain(plain, operator.partials)
     except DAMAGE as error:
         raise SnapshotError(f"packed slices cannot be read: {error!r}") from error
 

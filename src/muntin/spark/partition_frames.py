@@ -22,7 +22,7 @@ from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.dataframes.columns import Array, Column, read
 from muntin.kernels.spans import Bound, Groups, Spans, range_frames, row_frames
-from muntin.query.bound_aggregates import Feed
+from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import columns_of
 from muntin.slicing.key_table import KeyTable
 from muntin.spark.chunk_results import rolled
@@ -181,7 +181,7 @@ class _Partition:
 
 
 @lru_cache(maxsize=32)
-def _feeds(asked: Asked, schema: pa.Schema) -> list[Feed]:
+def _feeds(asked: Asked, schema: pa.Schema) -> list[BoundAggregate]:
     """Return what each aggregate takes of rows with these types."""
     empty = schema.empty_table()
     types = {
@@ -189,7 +189,9 @@ def _feeds(asked: Asked, schema: pa.Schema) -> list[Feed]:
         for aggregate in asked.aggregates.values()
         for column in columns_of(aggregate)
     }
-    return [Feed.of(name, aggregate, types) for name, aggregate in asked.aggregates.items()]
+    return [
+        BoundAggregate.of(name, aggregate, types) for name, aggregate in asked.aggregates.items()
+    ]
 
 
 def _in_place(table: pa.Table, last: bool) -> tuple[int, int]:
@@ -236,11 +238,11 @@ class _Chunk:
         return cls(table, by, Groups.of(codes), order, ~goes_on[codes])
 
     def in_order(self, rows: Array) -> Array:
-        """Return what is told of rows as they came, in their order."""
+        """Map per-row values from arrival order to sorted order."""
         return rows if self.by is None else rows[self.by]
 
     def as_came(self, rows: Array) -> Array:
-        """Return what is told of rows in order, as they came."""
+        """Map per-row values from sorted order back to arrival order."""
         if self.by is None:
             return rows
         came = np.empty_like(rows)

@@ -72,7 +72,7 @@ class Done:
 class Header:
     """What the store has of a shard: the blocks with their checksums, and the log behind them.
 
-    `version` counts micro-batches and `token` is made anew for each, so that a copy that was made of a
+    `version` counts micro-batches and `token` is new for each, so that a copy that was made of a
     micro-batch that failed is known. An entry of the log is (version, token, bytes, checksum); those up
     to `base` are in the blocks too, and only serve copies that are a little behind.
     """

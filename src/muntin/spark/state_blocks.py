@@ -20,7 +20,7 @@ HEAD = "head"
 ITEMS_PER_BLOCK, BLOCKS = 8192, 32
 """What a block should have at least, and how many blocks there should be at most."""
 ENOUGH = 4
-"""Stretches are chosen anew when there are so many times more blocks than should be, or fewer."""
+"""Stretches are chosen again when there are this many times more blocks than needed, or fewer."""
 KEYS_PER_BLOCK = 4096
 ITEMS = ("slices", "kept")
 """What of a lane's state lies in time."""

@@ -49,7 +49,7 @@ class RedisStore(Store):
     """Keep windows on a Redis server, where any process can go on with them.
 
     The URL is `redis://[user:password@]host[:port][/database]`, with TLS `rediss://`. A call takes at
-    most `timeout` seconds, twice if it has to connect anew. A process that ends without closing its
+    most `timeout` seconds, twice if it has to connect again. A process that ends without closing its
     windows holds them for `lease` more seconds.
     """
 

@@ -76,7 +76,7 @@ class RocksStore(Store):
         try:
             self._call(window, "cannot write", lambda db: db.write(batch))
         except StoreError:
-            # After a failed write RocksDB refuses all others until it is opened anew.
+            # After a failed write RocksDB refuses all others until it is opened again.
             self._shut()
             raise
 

@@ -1,4 +1,4 @@
-"""Windows that depend on the rows: sessions, punctuations, and what is left of them every so often."""
+"""Windows that depend on rows: sessions, punctuations, the last rows and policies at every tick."""
 
 from abc import abstractmethod
 from collections.abc import Callable

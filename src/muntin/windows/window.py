@@ -86,11 +86,11 @@ class ContextFreeWindow(Window):
 class ContextAwareWindow(Window):
     """Windows whose edges depend on the rows: each row either opens a window or belongs to the open one.
 
-    Write `opens` for windows of your own, and `begin` if it needs to remember something: the context
-    is begun anew with each window, and told of every row in (time, arrival) order until the next opens.
+    Write `opens` for windows of your own, and `begin` if it needs to remember something: each
+    window begins a new context, which sees every row in (time, arrival) order until the next opens.
     A window starts at the time of the row that opens it and ends where the next one starts; rows of
     equal time are never parted: if one of them opens a window, all are in it. The first window starts at
-    the first row. A late row is told in its place, and what follows is told again. A saved state knows
+    the first row. A late row is seen in its place, and what follows is seen again. A saved state knows
     your methods by their digests, or by an attribute `version`.
 
     >>> class UntilSum(ContextAwareWindow):
@@ -110,14 +110,14 @@ class ContextAwareWindow(Window):
     context: ClassVar[str] = FORWARD_CONTEXT_FREE
 
     def begin(self) -> Any:
-        """Return what is known when a window opens, before its first row is told."""
+        """Return the context of a window that opens, before it sees its first row."""
         return None
 
     @abstractmethod
     def opens(self, context: Any, time: int, row: dict[str, Any]) -> bool:
         """Whether this row opens a new window; the context may be changed to remember the row.
 
-        When a window opens, its own context is told of the rows at its start; the answers are not used.
+        When a window opens, its own context sees the rows at its start; the answers are not used.
         """
 
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:

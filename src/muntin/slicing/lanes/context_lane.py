@@ -16,7 +16,7 @@ from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span, whole
 from muntin.slicing.lane import Lane, Prepared, Report, Setting, beginnings, longer
-from muntin.slicing.lanes.context_state import Book, check_book
+from muntin.slicing.lanes.context_state import ContextState, check_book
 from muntin.slicing.lanes.grid_lane import less
 from muntin.slicing.lanes.policy_ends import check_left, enforce, forget, tell
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
@@ -78,7 +78,7 @@ class ContextLane(Lane):
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
-        self._books: list[dict[int, Book]] = [{} for _ in windows]
+        self._books: list[dict[int, ContextState]] = [{} for _ in windows]
         self._fresh: dict[int, int] = {}
         self._due: dict[int, int] = {}
 
@@ -213,7 +213,7 @@ class ContextLane(Lane):
         journal.items(keys, self._first_rank)
         journal.entries(self._due, visited)
         for books in self._books:
-            journal.entries(books, visited, Book.without_context)
+            journal.entries(books, visited, ContextState.without_context)
 
     def _report(self, key: int, after: int, upto: int, journal: Journal) -> list[Array]:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
@@ -285,7 +285,7 @@ class ContextLane(Lane):
 
     def _left(self, key: int, d: int, window: Policy, meta: Array, upto: int) -> list[Line]:
         """Return what the policy has left at each end that is due, or where that has changed."""
-        book = self._books[d].setdefault(key, Book())
+        book = self._books[d].setdefault(key, ContextState())
         fresh, changes = self._fresh.get(key, NEVER), self._changes
         head, times = int(self.kept.runs.head[key]), meta[:, ROW_TIME]
         rows = self._rows(head, len(times))
@@ -298,7 +298,7 @@ class ContextLane(Lane):
         ]
 
     def _rows(self, head: int, count: int) -> Array:
-        """Return so many kept rows as dicts."""
+        """Return the first kept rows of a run as dicts."""
         assert self.kept.extra is not None
         rows: Array = self.kept.extra.array[head : head + count]
         return rows
@@ -307,7 +307,7 @@ class ContextLane(Lane):
         self, key: int, d: int, window: ContextAwareWindow, meta: Array, upto: int
     ) -> list[Line]:
         """Return the windows between edges that are complete, changed or gone."""
-        book = self._books[d].setdefault(key, Book())
+        book = self._books[d].setdefault(key, ContextState())
         fresh = self._fresh.get(key, NEVER)
         since = self._edges(book, window, key, meta, fresh) if fresh < NEVER else NEVER
         head = int(self.kept.runs.head[key])
@@ -328,9 +328,9 @@ class ContextLane(Lane):
         return lines
 
     def _edges(
-        self, book: Book, window: ContextAwareWindow, key: int, meta: Array, fresh: int
+        self, book: ContextState, window: ContextAwareWindow, key: int, meta: Array, fresh: int
     ) -> int:
-        """Find the edges anew from the window that holds the first new row on; return its start."""
+        """Find the edges again, from the window that holds the first new row; return its start."""
         times = meta[:, ROW_TIME]
         rows = self._rows(int(self.kept.runs.head[key]), len(times))
         if fresh <= book.told or not book.edges:
@@ -357,7 +357,9 @@ class ContextLane(Lane):
         return since
 
     @staticmethod
-    def _tell(book: Book, window: ContextAwareWindow, times: Array, rows: Array, lo: int) -> int:
+    def _tell(
+        book: ContextState, window: ContextAwareWindow, times: Array, rows: Array, lo: int
+    ) -> int:
         """Tell a new window's context of the rows at its start; return the first row behind them."""
         time = int(times[lo])
         hi = int(np.searchsorted(times, time, side="right"))
@@ -367,7 +369,7 @@ class ContextLane(Lane):
         return hi
 
     def plain(self) -> dict[str, Any]:
-        """Return the lane's state as plain data; a context is told its rows again."""
+        """Return the lane's state as plain data; a context sees its rows again."""
         books = [
             [
                 (key, book.edges, list(book.reported.items()), book.settled)
@@ -403,7 +405,9 @@ class ContextLane(Lane):
         pairs = zip(self.windows.values(), self._books, plain["books"], strict=True)
         for window, held, saved in pairs:
             for key, edges, reported, settled in saved:
-                book = Book(list(edges), dict(reported), settled=bool(settled)).without_context()
+                book = ContextState(
+                    list(edges), dict(reported), settled=bool(settled)
+                ).without_context()
                 check = check_left if isinstance(window, Policy) else check_book
                 check(book, self._times_of(key))
                 held[key] = book

@@ -9,7 +9,7 @@ from muntin.slicing.limits import ALWAYS, NEVER, Array
 
 
 @dataclass
-class Book:
+class ContextState:
     """The windows' edges, which were reported, and the open context.
 
     It is settled once a window has become final: from then on the first edge is one, and not only the
@@ -23,9 +23,9 @@ class Book:
     told: int = ALWAYS
     settled: bool = False
 
-    def without_context(self) -> "Book":
+    def without_context(self) -> "ContextState":
         """Return a copy whose context has to be told its rows again."""
-        return Book(list(self.edges), dict(self.reported), None, NEVER, self.settled)
+        return ContextState(list(self.edges), dict(self.reported), None, NEVER, self.settled)
 
     def forget(self, final: int) -> None:
         """Forget windows that end by a time up to which nothing changes any more."""
@@ -34,7 +34,7 @@ class Book:
             self.settled = True
 
 
-def check_book(book: Book, times: Array) -> None:
+def check_book(book: ContextState, times: Array) -> None:
     """Refuse edges that were saved and are not at rows, in order, or windows that are not at edges."""
     bounds = [*book.edges, *book.reported, *book.reported.values()]
     if any(type(bound) is not int for bound in bounds):

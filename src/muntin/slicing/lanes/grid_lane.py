@@ -16,7 +16,7 @@ from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges, EveryRow
-from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, Cells
+from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
 from muntin.slicing.lane import Prepared, Report, Setting, lines, longer, together
@@ -208,17 +208,17 @@ class GridLane(SliceLane):
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.times)
 
-    def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> Cells:
+    def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> FoldedRows:
         """Fold rows into slices, for another lane of the same windows to take in."""
         counts, prepared = self.admit(rows, journal)
         if prepared is None:
             empty = np.zeros((0, 5), np.int64)
             nothing = [column.kernels.buffer(0) for column in self.partials]
-            return Cells(keys, empty, nothing, dropped=len(rows))
+            return FoldedRows(keys, empty, nothing, dropped=len(rows))
         dropped = 0 if counts is None else len(rows) - int(np.count_nonzero(counts))
-        return Cells(keys, prepared.found[:, CELL_COLUMNS], prepared.parts, dropped)
+        return FoldedRows(keys, prepared.found[:, CELL_COLUMNS], prepared.parts, dropped)
 
-    def admit_cells(self, keys: Array, cells: Cells) -> tuple[Array | None, Prepared | None]:
+    def admit_cells(self, keys: Array, cells: FoldedRows) -> tuple[Array | None, Prepared | None]:
         """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
         first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
         rows = Rows(keys, first, [])

@@ -2,7 +2,7 @@
 
 In a stream out of order a late row moves the ranks of all rows behind it. Rows are then kept, and count
 slices are brought up to date once per report: by the inverse where there is one and little moved (EDBT
-2019, Figure 6), else by folding their rows anew.
+2019, Figure 6), else by folding their rows again.
 """
 
 from collections.abc import Mapping
@@ -341,11 +341,11 @@ class CountLane(MeasuredLane):
         tail = head + self.slices.length[[key]]
         for column, rows in zip(self.partials, self.kept.partials, strict=True):
             assert rows is not None
-            anew = np.ones(len(places), np.bool_)
+            again = np.ones(len(places), np.bool_)
             if column.kernels.exact_inverse and column.aggregate.commutative:
                 undone = column.shift(rows, places[slide], lo[slide], hi[slide], by[slide])
-                anew[slide] = undone
-            column.refold(rows, lo[anew], hi[anew], places[anew])
+                again[slide] = undone
+            column.refold(rows, lo[again], hi[again], places[again])
             if not self.slices.moved[key]:
                 column.settle(places[:1], tail, head, tail)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from muntin.aggregators import Amta
-from muntin.slicing.lanes.context_state import Book
+from muntin.slicing.lanes.context_state import ContextState
 from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.tables import EMPTY, RESULT, RETRACT, UPDATE
 from muntin.slicing.tick_ends import all_ends, ends_after_rows
@@ -22,11 +22,18 @@ Left = dict[int, tuple[int, int]]
 
 
 def enforce(
-    book: Book, window: Policy, times: Array, rows: Array, upto: int, *, fresh: int, changes: bool
+    book: ContextState,
+    window: Policy,
+    times: Array,
+    rows: Array,
+    upto: int,
+    *,
+    fresh: int,
+    changes: bool,
 ) -> Left:
     """Enforce the policy on a key's rows, the earliest new one at `fresh`; return what is left.
 
-    The tree is put back only at the end: if the policy raises, it is built anew the next time.
+    The tree is put back only at the end: if the policy raises, it is rebuilt the next time.
     """
     known, tree = book.reported, book.context
     told = max(known, default=ALWAYS)
@@ -54,7 +61,7 @@ def enforce(
 
 
 def tell(
-    book: Book, left: Left, times: Array, new: Array, *, changes: bool
+    book: ContextState, left: Left, times: Array, new: Array, *, changes: bool
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Write down what is left and yield what of it is news: (start, end, lo, hi, kind)."""
     known = book.reported
@@ -74,7 +81,7 @@ def tell(
             yield start, end, 0, 0, EMPTY
 
 
-def forget(book: Book, times: Array, final: int) -> int:
+def forget(book: ContextState, times: Array, final: int) -> int:
     """Forget ends before the last that is final; return the first row that is still needed."""
     known = book.reported
     base = max((end for end in known if end <= final), default=None)
@@ -84,7 +91,7 @@ def forget(book: Book, times: Array, final: int) -> int:
     return int(np.searchsorted(times, base)) - int(known[base][1])
 
 
-def check_left(book: Book, times: Array) -> None:
+def check_left(book: ContextState, times: Array) -> None:
     """Refuse what was left at ends, as it was saved, unless there are rows for it."""
     for end, (start, count) in book.reported.items():
         if any(type(number) is not int for number in (end, start, count)):

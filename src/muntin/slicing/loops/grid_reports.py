@@ -38,7 +38,7 @@ from muntin.slicing.tables import (
 
 MANY_WINDOWS = 8
 MANY_SLICES = 32
-"""From so many definitions and slices on, a locator is worth filling."""
+"""With more definitions and slices than these, filling a locator pays off."""
 
 
 class Run(NamedTuple):
