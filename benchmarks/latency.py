@@ -15,7 +15,7 @@ from tests.counting import counted
 
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target
-from muntin.kernels.latency import ticks
+from benchmarks.ticks import ticks
 
 N = 2**14
 SLIDES = 4 * N

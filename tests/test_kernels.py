@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.ticks import ticks
 
 import muntin as mt
 from muntin.kernels.codegen.build import NotCompilableError, compiled
 from muntin.kernels.codegen.cache import folder, load_module
 from muntin.kernels.codegen.layout import Layout
 from muntin.kernels.codegen.source import NoSourceError, Writer
-from muntin.kernels.latency import ticks
 from tests.counting import counted
 
 ROLL = """
@@ -88,7 +88,7 @@ def test_the_same_source_runs_interpreted(case, tmp_path):
 def test_order_statistics_and_clocks_run_interpreted(tmp_path):
     script = """
 import numpy as np, muntin as mt
-from muntin.kernels.latency import ticks
+from benchmarks.ticks import ticks
 x = np.random.default_rng(0).integers(-20, 20, 200).astype(float)
 found = mt.rolling(x, 7, mt.Median(), min_periods=1)
 assert found.tolist() == [np.median(x[max(0, i - 6) : i + 1]) for i in range(200)]
