@@ -53,7 +53,7 @@ def _rows(ax: Axes, y: float, rows: list[int], new: list[int]) -> None:
 
 def slice_sums(op: Operator) -> Iterator[tuple[int, int, int]]:
     """Yield the slices that an operator holds: start, end and sum."""
-    lane: Any = op._lanes[0]
+    lane: Any = op._state.lanes[0]
     places = lane.slices.live()
     sums = lane.partials[0].take(places)[-1]
     for start, watts in zip(lane.slices.meta[places, 0].tolist(), sums.tolist(), strict=True):

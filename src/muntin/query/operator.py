@@ -1,6 +1,6 @@
 """The embedded operator: batches of rows in, results out."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,14 @@ from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.lane_factory import add_window, build_lane, remove_window
-from muntin.query.plan import Plan, plan_lane
+from muntin.query.operator_state import Counters, OperatorState, load_state
+from muntin.query.plan import Plan
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Requirements, last_end
-from muntin.query.result_table import time_type, write_table
-from muntin.slicing.arena import whole
+from muntin.query.result_table import write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, Report, longer
+from muntin.slicing.lane import Lane, Report
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.loops.compiled import compiled_loops
@@ -32,22 +32,6 @@ from muntin.windows import Window
 
 MANY_KEYS = 4096
 """From this many keys on, those that are idle are looked for."""
-
-
-@dataclass
-class Counters:
-    """What an operator has done, and what it holds now."""
-
-    rows: int = 0
-    late: int = 0
-    dropped: int = 0
-    bad_times: int = 0
-    bad_rows: int = 0
-    windows_reported: int = 0
-    slices: int = 0
-    rows_kept: int = 0
-    keys: int = 0
-    state_bytes: int = 0
 
 
 class Operator:
@@ -68,14 +52,7 @@ class Operator:
             check_results(name, aggregate)
         self.query = query
         self.plan = plan
-        self.watermark: int | None = None
-        self._keys = KeyTable(query.keys)
-        self._feeds: list[BoundAggregate] = []
-        self._lanes: list[Lane] = []
-        self._time_type: pa.DataType = pa.null()
-        self._last = np.zeros(0, np.int64)
-        self._latest = ALWAYS
-        self._counters = Counters()
+        self._state = OperatorState(KeyTable(query.keys))
         self._needs = Requirements.of(query)
         self._nothing: pa.Table | None = None
         self._look_again = MANY_KEYS
@@ -93,90 +70,86 @@ class Operator:
             self._note(journal)
             return self._process(data, journal)
 
+    @property
+    def watermark(self) -> int | None:
+        """The time up to which all windows were reported; None before the first."""
+        return self._state.watermark
+
     def _note(self, journal: Journal) -> None:
         """Note all that is not noted by those who change it."""
-        journal.call(self._grow)
-        journal.fields(self, self._counters, *self._lanes)
-        self._keys.note(journal)
+        journal.fields(self)
+        self._state.note(journal)
 
     def _process(self, data: Any, journal: Journal) -> pa.Table:
-        batch = self._needs.read(data, self._time_type)
-        batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
-        self._counters.bad_times += batch.bad_times
-        self._counters.bad_rows += batch.bad_rows
+        batch = self._needs.read(data, self._state.time_type)
+        batch = fit_columns(batch, self._state.aggregates, self.query.on_bad_row)
+        self._state.counters.bad_times += batch.bad_times
+        self._state.counters.bad_rows += batch.bad_rows
         if batch.rows == 0:
             return self._table([])
         feeds = self._fed(batch)
         inputs = [feed.inputs(batch) for feed in feeds]
         extra = self._needs.extra(batch)
-        keys = self._keys.number(batch.keys, batch.rows)
+        keys = self._state.keys.number(batch.keys, batch.rows)
         self._adopt(feeds, journal)
         rows = Rows(keys, owned(batch.times), inputs, extra)
         if self.query.ordered:
             self._check_order(rows)
-        admitted = [lane.admit(rows, journal) for lane in self._lanes]
-        for lane, (_, prepared) in zip(self._lanes, admitted, strict=True):
+        admitted = [lane.admit(rows, journal) for lane in self._state.lanes]
+        for lane, (_, prepared) in zip(self._state.lanes, admitted, strict=True):
             if prepared is not None:
                 lane.commit(prepared, journal)
         self._count(rows, [counts for counts, _ in admitted])
-        self._latest = max(self._latest, int(batch.times.max()))
-        self._time_type = batch.time_type if pa.types.is_null(self._time_type) else self._time_type
+        self._state.latest = max(self._state.latest, int(batch.times.max()))
+        if pa.types.is_null(self._state.time_type):
+            self._state.time_type = batch.time_type
         if not self.query.ordered:
             return self._empty()
-        journal.items(keys, self._last)
-        np.maximum.at(self._last, keys, batch.times)
-        return self._report([self._upto(lane) for lane in self._lanes], journal)
+        journal.items(keys, self._state.last)
+        np.maximum.at(self._state.last, keys, batch.times)
+        return self._report([self._upto(lane) for lane in self._state.lanes], journal)
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
-        if self._feeds and all(feed.is_known for feed in self._feeds):
-            return self._feeds
+        if self._state.aggregates and all(feed.is_known for feed in self._state.aggregates):
+            return self._state.aggregates
         types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
-        for feed in self._feeds:
+        for feed in self._state.aggregates:
             held = zip(feed.columns, feed.types, strict=True)
             types |= {name: kind for name, kind in held if kind.is_known}
         return [BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()]
 
     def _retype(self, feeds: list[BoundAggregate], journal: Journal) -> None:
-        for i, (old, new) in enumerate(zip(self._feeds, feeds, strict=True)):
+        for i, (old, new) in enumerate(zip(self._state.aggregates, feeds, strict=True)):
             if old.kernels.columns != new.kernels.columns:
-                for lane in self._lanes:
+                for lane in self._state.lanes:
                     journal.whole(*lane.parts())
                     lane.retype(i, new.kernels)
-        self._feeds, self._nothing = feeds, None
+        self._state.aggregates, self._nothing = feeds, None
 
     def _adopt(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes for a first batch, or let them work on types that are known only now."""
-        if not self._feeds:
+        if not self._state.aggregates:
             self._begin(feeds, journal)
-        if feeds is not self._feeds:
+        if feeds is not self._state.aggregates:
             self._retype(feeds, journal)
-        self._grow()
+        self._state.grow_keys()
 
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
-        self._feeds = feeds
-        self._lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
-        if self.watermark is not None and not self.query.ordered:
-            for lane in self._lanes:
-                lane.advance(np.array([self.watermark]), journal)
-
-    def _grow(self) -> None:
-        """Make space for new keys."""
-        keys = len(self._keys)
-        start = ALWAYS if self.watermark is None else self.watermark
-        for lane in self._lanes:
-            lane.grow_keys(keys, start)
-        size = max((lane.space for lane in self._lanes), default=0)
-        self._last = longer(self._last, size, ALWAYS)
+        self._state.aggregates = feeds
+        self._state.lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
+        if self._state.watermark is not None and not self.query.ordered:
+            for lane in self._state.lanes:
+                lane.advance(np.array([self._state.watermark]), journal)
 
     def _check_order(self, rows: Rows) -> None:
         """Refuse a row that is earlier than its key's last one."""
-        bad = int(compiled_loops().first_fall(rows.keys, rows.times, self._last.copy()))
+        bad = int(compiled_loops().first_fall(rows.keys, rows.times, self._state.last.copy()))
         if bad < 0:
             return
         number = int(rows.keys[bad])
-        key = [column[0].as_py() for column in self._keys.columns(np.array([number]))]
+        key = [column[0].as_py() for column in self._state.keys.columns(np.array([number]))]
         raise ValueError(
             f"row {bad} has time {int(rows.times[bad])}, before an earlier row of "
             f"{'its key ' + repr(tuple(key)) if key else 'the stream'}: the query is declared ordered; "
@@ -184,10 +157,10 @@ class Operator:
         )
 
     def _count(self, rows: Rows, counted: list[Array | None]) -> None:
-        counters = self._counters
+        counters = self._state.counters
         counters.rows += len(rows)
-        if self.watermark is not None:
-            counters.late += int(np.count_nonzero(rows.times < self.watermark))
+        if self._state.watermark is not None:
+            counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
         if all(counts is not None for counts in counted):
             counts = np.logical_or.reduce([c for c in counted if c is not None])
             counters.dropped += len(rows) - int(np.count_nonzero(counts))
@@ -203,15 +176,15 @@ class Operator:
         """Settle the types of all columns by a batch, of which no row is taken, before rows come."""
         with self._calls as journal:
             self._note(journal)
-            batch = self._needs.read(data, self._time_type)
-            if not self._feeds:
+            batch = self._needs.read(data, self._state.time_type)
+            if not self._state.aggregates:
                 types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
                 feeds = [
                     BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()
                 ]
                 self._adopt(feeds, journal)
-                self._keys.number([key[:0] for key in batch.keys], 0)
-                self._time_type = batch.time_type
+                self._state.keys.number([key[:0] for key in batch.keys], 0)
+                self._state.time_type = batch.time_type
 
     def results(self) -> pa.Table:
         """Return a table of results with no rows, which tells their types as far as they are known."""
@@ -226,11 +199,11 @@ class Operator:
         """
         with self._calls as journal:
             self._note(journal)
-            batch = self._needs.read(data, self._time_type)
-            batch = fit_columns(batch, self._feeds, self.query.on_bad_row)
+            batch = self._needs.read(data, self._state.time_type)
+            batch = fit_columns(batch, self._state.aggregates, self.query.on_bad_row)
             keys = KeyTable(self.query.keys)
             numbers = keys.number(batch.keys, batch.rows)
-            inputs = [feed.inputs(batch) for feed in self._feeds]
+            inputs = [feed.inputs(batch) for feed in self._state.aggregates]
             lane = self._folding_lane()
             lane.grow_keys(len(keys))
             rows = Rows(numbers, owned(batch.times), inputs)
@@ -243,15 +216,15 @@ class Operator:
     def span(self) -> tuple[int, int] | None:
         """The first and the last time of the rows in slices that were folded, if there are any."""
         starts = self._folding_lane().slices.starts()
-        return (int(starts.min()), self._latest) if len(starts) else None
+        return (int(starts.min()), self._state.latest) if len(starts) else None
 
     def merge(self, pieces: list[FoldedRows]) -> None:
         """Take slices that other operators of the same query have folded, in any order."""
         with self._calls as journal:
             self._note(journal)
             lane = self._folding_lane()
-            numbers = [self._keys.number(cells.keys, cells.key_count) for cells in pieces]
-            self._grow()
+            numbers = [self._state.keys.number(cells.keys, cells.key_count) for cells in pieces]
+            self._state.grow_keys()
             cells = FoldedRows.together(pieces, numbers)
             keys = np.ascontiguousarray(cells.found[:, KEY_OF])
             counts, prepared = lane.admit_cells(keys, cells)
@@ -260,19 +233,19 @@ class Operator:
             self._count_cells(cells, counts)
 
     def _count_cells(self, cells: FoldedRows, counts: Array | None) -> None:
-        counters, rows, last = self._counters, cells.found[:, ROWS], cells.found[:, LAST]
+        counters, rows, last = self._state.counters, cells.found[:, ROWS], cells.found[:, LAST]
         counters.rows += int(rows.sum()) + cells.dropped
         counters.bad_times += cells.bad_times
         counters.bad_rows += cells.bad_rows
         counters.dropped += cells.dropped + (0 if counts is None else int(rows[~counts].sum()))
-        if self.watermark is not None:
-            counters.late += int(rows[last < self.watermark].sum())
-        self._latest = max(self._latest, int(last.max(initial=ALWAYS)))
+        if self._state.watermark is not None:
+            counters.late += int(rows[last < self._state.watermark].sum())
+        self._state.latest = max(self._state.latest, int(last.max(initial=ALWAYS)))
 
     def _folding_lane(self) -> GridLane:
-        if not (self.plan.can_fold and self._lanes):
+        if not (self.plan.can_fold and self._state.lanes):
             raise ValueError("rows of this query cannot be folded before they come; see explain()")
-        lane = self._lanes[0]
+        lane = self._state.lanes[0]
         assert isinstance(lane, GridLane)
         return lane
 
@@ -287,21 +260,23 @@ class Operator:
         with self._calls as journal:
             self._note(journal)
             time = self._time_of(watermark)
-            if time is None or (self.watermark is not None and time <= self.watermark):
+            if time is None or (
+                self._state.watermark is not None and time <= self._state.watermark
+            ):
                 return self._table([])
-            self.watermark = time
-            table = self._report([self._upto(lane) for lane in self._lanes], journal)
+            self._state.watermark = time
+            table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
             self._forget_idle(journal)
             return table
 
     def _report(self, upto: list[Array], journal: Journal) -> pa.Table:
         """Let each lane report up to a watermark, in pieces if that is much."""
-        expected = [lane.expected(time) for lane, time in zip(self._lanes, upto, strict=True)]
+        expected = [lane.expected(time) for lane, time in zip(self._state.lanes, upto, strict=True)]
         tables = []
         for times in steps(expected, upto):
-            pairs = zip(self._lanes, times, strict=True)
+            pairs = zip(self._state.lanes, times, strict=True)
             tables.append(self._table([lane.advance(time, journal) for lane, time in pairs]))
-        for lane in self._lanes:
+        for lane in self._state.lanes:
             lane.settle(journal)
         if len(tables) == 1:
             return tables[0]
@@ -309,33 +284,35 @@ class Operator:
 
     def _upto(self, lane: Lane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
-        time = self.watermark if watermark is None else watermark
+        time = self._state.watermark if watermark is None else watermark
         time = ALWAYS if time is None else time
         return (
-            np.maximum(self._last[: lane.space], time) if self.query.ordered else np.array([time])
+            np.maximum(self._state.last[: lane.space], time)
+            if self.query.ordered
+            else np.array([time])
         )
 
     def _forget_idle(self, journal: Journal) -> None:
         """Forget keys of which nothing is left, when they are most of those there are."""
-        keys = len(self._keys)
+        keys = len(self._state.keys)
         if keys < self._look_again:
             return
-        alive = np.logical_or.reduce([lane.alive() for lane in self._lanes])
-        if self.query.ordered and self.watermark is not None:
-            alive |= self._last[:keys] > self.watermark
+        alive = np.logical_or.reduce([lane.alive() for lane in self._state.lanes])
+        if self.query.ordered and self._state.watermark is not None:
+            alive |= self._state.last[:keys] > self._state.watermark
         self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
         if 2 * np.count_nonzero(alive) > keys:
             return
         journal.no_return()
-        self._keys.keep(alive)
-        for lane in self._lanes:
+        self._state.keys.keep(alive)
+        for lane in self._state.lanes:
             lane.keep_keys(alive)
-        self._last = self._last[:keys][alive]
-        self._grow()
+        self._state.last = self._state.last[:keys][alive]
+        self._state.grow_keys()
 
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
-            return None if self._latest == ALWAYS else self._latest - self.query.delay
+            return None if self._state.latest == ALWAYS else self._state.latest - self.query.delay
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
             return max(-FAR, min(int(watermark), END_OF_TIME))
         try:
@@ -359,12 +336,12 @@ class Operator:
             return self._complete(journal)
 
     def _complete(self, journal: Journal) -> pa.Table:
-        if not self._lanes:
+        if not self._state.lanes:
             return self._table([])
-        ends = [last_end(lane.windows.values(), self._latest) for lane in self._lanes]
-        pairs = zip(self._lanes, ends, strict=True)
+        ends = [last_end(lane.windows.values(), self._state.latest) for lane in self._state.lanes]
+        pairs = zip(self._state.lanes, ends, strict=True)
         table = self._report([self._upto(lane, end) for lane, end in pairs], journal)
-        self.watermark = max(ends)
+        self._state.watermark = max(ends)
         return table
 
     # Windows come and go
@@ -381,12 +358,12 @@ class Operator:
         with self._calls as journal:
             self._note(journal)
             query = replace(self.query, windows={**self.query.windows, name: window})
-            if self._feeds:
-                watermark = ALWAYS if self.watermark is None else self.watermark
-                seen, plan = max(self._latest, watermark), query.plan(self.plan.kind)
-                state = (self._feeds, watermark, seen, journal)
-                self._lanes = add_window(plan, self._lanes, name, *state)
-                self._grow()
+            if self._state.aggregates:
+                watermark = ALWAYS if self._state.watermark is None else self._state.watermark
+                seen, plan = max(self._state.latest, watermark), query.plan(self.plan.kind)
+                state = (self._state.aggregates, watermark, seen, journal)
+                self._state.lanes = add_window(plan, self._state.lanes, name, *state)
+                self._state.grow_keys()
             self._redefine(query)
 
     def remove_window(self, name: str) -> None:
@@ -399,8 +376,10 @@ class Operator:
             self._note(journal)
             left = {n: w for n, w in self.query.windows.items() if n != name}
             self._redefine(replace(self.query, windows=left))
-            if self._feeds:
-                self._lanes = remove_window(self._lanes, name, self._latest, journal)
+            if self._state.aggregates:
+                self._state.lanes = remove_window(
+                    self._state.lanes, name, self._state.latest, journal
+                )
 
     def _redefine(self, query: Query) -> None:
         self.query = query
@@ -417,11 +396,15 @@ class Operator:
 
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
-        named = [(lane.names, report) for lane, report in zip(self._lanes, reports, strict=False)]
+        named = [
+            (lane.names, report) for lane, report in zip(self._state.lanes, reports, strict=False)
+        ]
         named = [(names, report) for names, report in named if len(report.windows)]
-        self._counters.windows_reported += sum(len(report.windows) for _, report in named)
-        times = self._time_type if self._needs.times else pa.int64()
-        table = write_table(self.query, self._keys, self._feeds, times, self._results, named)
+        self._state.counters.windows_reported += sum(len(report.windows) for _, report in named)
+        times = self._state.time_type if self._needs.times else pa.int64()
+        table = write_table(
+            self.query, self._state.keys, self._state.aggregates, times, self._results, named
+        )
         if table.num_rows:
             self._results = {name: table.schema.field(name).type for name in self.query.aggregates}
         return table
@@ -439,21 +422,8 @@ class Operator:
             return self._plain(known)
 
     def _plain(self, known: Identity | None = None) -> dict[str, Any]:
-        types = {
-            c: t for feed in self._feeds for c, t in zip(feed.columns, feed.types, strict=True)
-        }
-        return {
-            "query": identity(self.query) if known is None else known,
-            "plan": self.plan.kind,
-            "watermark": self.watermark,
-            "latest": self._latest,
-            "time_type": str(self._time_type),
-            "types": {name: kind.plain() for name, kind in types.items()},
-            "keys": self._keys.plain(),
-            "last": self._last[: len(self._keys)],
-            "counters": asdict(self._counters),
-            "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self._lanes],
-        }
+        known = identity(self.query) if known is None else known
+        return {"query": known, "plan": self.plan.kind, **self._state.plain()}
 
     @classmethod
     def restore(cls, query: Query, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
@@ -476,51 +446,14 @@ class Operator:
         refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:
             operator = cls(query, query.plan(state["plan"]))
-            operator._load(state)
+            operator._state = load_state(query, operator.plan, state)
         except DAMAGE as error:
             raise SnapshotError(
                 f"the snapshot's state is not that of an operator: {error!r}"
             ) from error
         return operator
 
-    def _load(self, state: dict[str, Any]) -> None:
-        self.watermark, self._latest = _moment(state["watermark"]), int(state["latest"])
-        self._time_type = time_type(state["time_type"])
-        self._keys = KeyTable.from_plain(self.query.keys, state["keys"])
-        self._counters = Counters(**{n: int(count) for n, count in state["counters"].items()})
-        if not state["lanes"]:
-            return
-        types = {name: ColumnType.from_plain(kind) for name, kind in state["types"].items()}
-        self._feeds = [
-            BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()
-        ]
-        for kind, names, saved in state["lanes"]:
-            windows = {name: self.query.windows[name] for name in names}
-            lane = plan_lane(self.query, self.plan.kind, kind, windows)
-            self._lanes.append(build_lane(self.plan, lane, self._feeds))
-            self._lanes[-1].load(saved)
-            if self._lanes[-1].keys != len(self._keys):
-                raise ValueError(f"{self._lanes[-1].keys} of {len(self._keys)} keys in a lane")
-        served = [name for lane in self._lanes for name in lane.names]
-        if sorted(served) != sorted(self.query.windows):
-            raise ValueError(f"lanes of {served} for windows {[*self.query.windows]}")
-        self._grow()
-        self._last[: len(self._keys)] = whole(state["last"], count=len(self._keys))
-
     @property
     def counters(self) -> Counters:
         """What was done so far, and what is held now."""
-        return replace(
-            self._counters,
-            slices=sum(lane.slice_count for lane in self._lanes),
-            rows_kept=sum(lane.rows_kept for lane in self._lanes),
-            keys=len(self._keys),
-            state_bytes=sum(lane.bytes for lane in self._lanes),
-        )
-
-
-def _moment(saved: Any) -> int | None:
-    """Return a watermark that was saved, or raise ValueError."""
-    if saved is not None and not (type(saved) is int and -FAR <= saved <= END_OF_TIME):
-        raise ValueError(f"a watermark of {saved!r}")
-    return saved
+        return self._state.counted()

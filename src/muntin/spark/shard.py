@@ -22,7 +22,8 @@ import xxhash
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, refuse_other
-from muntin.query.operator import Counters, Operator
+from muntin.query.operator import Operator
+from muntin.query.operator_state import Counters
 from muntin.query.query import Query
 from muntin.spark.packing import Packing
 from muntin.spark.state_blocks import HEAD, cut, joined

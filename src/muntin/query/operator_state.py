@@ -1,0 +1,127 @@
+"""The state of an operator: what it holds between calls, and how that is saved and read back."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.dataframes.column_types import ColumnType
+from muntin.journal import Journal
+from muntin.query.bound_aggregates import BoundAggregate
+from muntin.query.lane_factory import build_lane
+from muntin.query.plan import Plan, plan_lane
+from muntin.query.query import Query
+from muntin.query.result_table import time_type
+from muntin.slicing.arena import whole
+from muntin.slicing.key_table import KeyTable
+from muntin.slicing.lane import Lane, longer
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
+
+
+@dataclass
+class Counters:
+    """What an operator has done, and what it holds now."""
+
+    rows: int = 0
+    late: int = 0
+    dropped: int = 0
+    bad_times: int = 0
+    bad_rows: int = 0
+    windows_reported: int = 0
+    slices: int = 0
+    rows_kept: int = 0
+    keys: int = 0
+    state_bytes: int = 0
+
+
+@dataclass
+class OperatorState:
+    """What an operator holds; aggregates and lanes are made when the first batch shows their types."""
+
+    keys: KeyTable
+    aggregates: list[BoundAggregate] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    time_type: pa.DataType = field(default_factory=pa.null)
+    watermark: int | None = None
+    latest: int = ALWAYS  # the last time of a row
+    last: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # the same for each key
+    counters: Counters = field(default_factory=Counters)
+
+    def note(self, journal: Journal) -> None:
+        """Note all that lanes do not note by themselves."""
+        journal.call(self.grow_keys)
+        journal.fields(self, self.counters, *self.lanes)
+        self.keys.note(journal)
+
+    def grow_keys(self) -> None:
+        """Make space for new keys."""
+        keys = len(self.keys)
+        start = ALWAYS if self.watermark is None else self.watermark
+        for lane in self.lanes:
+            lane.grow_keys(keys, start)
+        size = max((lane.space for lane in self.lanes), default=0)
+        self.last = longer(self.last, size, ALWAYS)
+
+    def counted(self) -> Counters:
+        """Return what was done so far, and what is held now."""
+        return replace(
+            self.counters,
+            slices=sum(lane.slice_count for lane in self.lanes),
+            rows_kept=sum(lane.rows_kept for lane in self.lanes),
+            keys=len(self.keys),
+            state_bytes=sum(lane.bytes for lane in self.lanes),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        types = {
+            column: kind
+            for bound in self.aggregates
+            for column, kind in zip(bound.columns, bound.types, strict=True)
+        }
+        return {
+            "watermark": self.watermark,
+            "latest": self.latest,
+            "time_type": str(self.time_type),
+            "types": {name: kind.plain() for name, kind in types.items()},
+            "keys": self.keys.plain(),
+            "last": self.last[: len(self.keys)],
+            "counters": asdict(self.counters),
+            "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self.lanes],
+        }
+
+
+def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState:
+    """Return the state that was saved of an operator, or raise what its parts raise if it is damaged."""
+    state = OperatorState(
+        KeyTable.from_plain(query.keys, plain["keys"]),
+        time_type=time_type(plain["time_type"]),
+        watermark=_moment(plain["watermark"]),
+        latest=int(plain["latest"]),
+        counters=Counters(**{name: int(count) for name, count in plain["counters"].items()}),
+    )
+    if not plain["lanes"]:
+        return state
+    types = {name: ColumnType.from_plain(kind) for name, kind in plain["types"].items()}
+    state.aggregates = [BoundAggregate.of(n, a, types) for n, a in query.aggregates.items()]
+    for kind, names, saved in plain["lanes"]:
+        windows = {name: query.windows[name] for name in names}
+        lane = build_lane(plan, plan_lane(query, plan.kind, kind, windows), state.aggregates)
+        lane.load(saved)
+        if lane.keys != len(state.keys):
+            raise ValueError(f"{lane.keys} of {len(state.keys)} keys in a lane")
+        state.lanes.append(lane)
+    served = [name for lane in state.lanes for name in lane.names]
+    if sorted(served) != sorted(query.windows):
+        raise ValueError(f"lanes of {served} for windows {[*query.windows]}")
+    state.grow_keys()
+    state.last[: len(state.keys)] = whole(plain["last"], count=len(state.keys))
+    return state
+
+
+def _moment(saved: Any) -> int | None:
+    """Return a watermark that was saved, or raise ValueError."""
+    if saved is not None and not (type(saved) is int and -FAR <= saved <= END_OF_TIME):
+        raise ValueError(f"a watermark of {saved!r}")
+    return saved
