@@ -397,6 +397,15 @@ def test_a_micro_batch_that_was_idle_before_is_passed_on_once():
     assert behind(told[2:], mark(told[0])) == told[2:]  # the one seen last is too long ago
 
 
+@pytest.fixture
+def python_interrupts():
+    """Let Ctrl-C do what it does in Python; a Spark session of other tests has a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_interrupts")
 def test_the_first_interruption_is_noted_and_the_second_interrupts():
     for number in (signal.SIGINT, signal.SIGTERM):
         with interruptions() as interrupted:
