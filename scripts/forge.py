@@ -1,6 +1,6 @@
 """Forge saved states at random: each is refused with SnapshotError, or gives an operator that works.
 
-    NUMBA_BOUNDSCHECK=1 MUNTIN_CACHE_DIR=/tmp/checked python -m scripts.forge --seed 1 --count 1000
+    NUMBA_BOUNDSCHECK=1 MUNTIN_CACHE_DIR=$(mktemp -d) python -m scripts.forge --seed 1 --count 1000
 
 Real snapshots, shards and packed rows are decoded, altered in a few places, sealed again and used.
 What may not happen is a crash, a hang or an access outside of an array, which Numba reports as an

@@ -13,7 +13,7 @@ import pytest
 import muntin as mt
 from muntin.aggregators import chunks
 from muntin.aggregators.chunks import MOVED, SIZE, Chunks
-from muntin.dataframes import rolling_stream as stream
+from muntin.dataframes import compiled_ring
 from tests.counting import counted
 from tests.interrupting import interrupt_rolling
 
@@ -233,15 +233,15 @@ class Copies:
     """Counts the slots that rings copy."""
 
     def __init__(self, monkeypatch, few=16):
-        monkeypatch.setattr(stream, "FEW_SLOTS", few)
+        monkeypatch.setattr(compiled_ring, "FEW_SLOTS", few)
         self.slots = 0
-        copy = stream._NextRing.copy
+        copy = compiled_ring.NextRing.copy
 
         def counting(ring, held, start, end):
             self.slots += max(end - start, 0)
             copy(ring, held, start, end)
 
-        monkeypatch.setattr(stream._NextRing, "copy", counting)
+        monkeypatch.setattr(compiled_ring.NextRing, "copy", counting)
 
     def during(self, call, *arguments):
         before = self.slots
@@ -275,7 +275,7 @@ def test_rings_that_grow_and_shrink_give_what_one_array_gives(seed, timed, algor
         result, copied = copies.during(window.push, values, times)
         flip = algorithm == "TwoStacksLite"  # which rewrites the window
         moves = len(values) + held + len(values) - len(window)
-        assert copied <= (2 * stream.MOVED + 8) * moves + 64 + flip * (held + len(values))
+        assert copied <= (2 * compiled_ring.MOVED + 8) * moves + 64 + flip * (held + len(values))
         parts.append(values)
         all_times += [] if times is None else [times]
         results += [tuple(r) if isinstance(r, np.ndarray) else r for r in result.tolist()]
@@ -310,7 +310,7 @@ def test_a_push_that_fails_while_the_ring_grows_is_undone(algorithm, monkeypatch
 @pytest.mark.parametrize("what", ["lines", "allocations"])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_push_that_is_stopped_while_the_ring_moves_is_undone(seed, what, monkeypatch):
-    monkeypatch.setattr(stream, "FEW_SLOTS", 4)
+    monkeypatch.setattr(compiled_ring, "FEW_SLOTS", 4)
     seen = interrupt_rolling(seed, what, 8)
     assert sum(seen.values()) in (0, 8)
 

@@ -237,7 +237,7 @@ class Grid:
         )
         TEXTS.replay(log, steps, (parts,), self.partials, 0, False)
 
-    def advance(self, watermark, keep=-1000):
+    def advance(self, watermark, keep=ALWAYS):
         """Return the windows that are due as (key, window, start, end, rows, kind)."""
         upto, keep = np.array([watermark]), np.array([keep])
         marks = Watermarks(self.after, upto, np.array([ALWAYS]), keep, 0)

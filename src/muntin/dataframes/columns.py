@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from muntin.aggregates.sums import EXACT_IN_FLOAT
+
 Array = np.ndarray[Any, Any]
-EXACT_IN_FLOAT = 2**53
 PYTHON_UNITS = (("us", 1), ("ms", 1), ("s", 1), ("D", 1))
 """The units of moments and durations that Python's own are as fine as."""
 

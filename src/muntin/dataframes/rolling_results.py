@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.arrow_results import (
     DoesNotFitError,
     as_numpy,
@@ -17,7 +18,7 @@ from muntin.dataframes.arrow_results import (
     results_as_arrow,
 )
 from muntin.dataframes.column_types import ColumnType, arrow_result, numpy_result
-from muntin.dataframes.columns import EXACT_IN_FLOAT, NOT_OF_ARROW, Array, Column
+from muntin.dataframes.columns import NOT_OF_ARROW, Array, Column
 
 
 @dataclass(frozen=True)

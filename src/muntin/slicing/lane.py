@@ -25,7 +25,9 @@ from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import Rows
-from muntin.slicing.tables import HI, LO, REPORT_COLUMNS
+from muntin.slicing.tables import GROUP_COLUMNS, HI, LO, REPORT_COLUMNS
+
+NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Lane, Prepared, Report, Setting, beginnings, longer
+from muntin.slicing.lane import NO_GROUPS, Lane, Prepared, Report, Setting, beginnings, longer
 from muntin.slicing.lanes.context_state import ContextState, check_book
 from muntin.slicing.lanes.grid_lane import less
 from muntin.slicing.lanes.policy_ends import check_left, enforce, forget, tell
@@ -25,7 +25,6 @@ from muntin.slicing.report_pieces import NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.tables import (
     END,
-    GROUP_COLUMNS,
     HI,
     KEY,
     KIND,
@@ -45,7 +44,6 @@ from muntin.windows import ContextAwareWindow, LastN, Policy, Ticking
 ROW = "row"
 Line = tuple[int, int, int, int, int, int, int]
 NOTHING = np.zeros((0, REPORT_COLUMNS), np.int64)
-NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
 class ContextLane(Lane):

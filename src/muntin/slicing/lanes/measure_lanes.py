@@ -13,7 +13,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.edges import Edges
-from muntin.slicing.lane import Prepared, Report, Setting, longer
+from muntin.slicing.lane import NO_GROUPS, Prepared, Report, Setting, longer
 from muntin.slicing.lanes.grid_lane import GridLane, less
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
@@ -22,7 +22,6 @@ from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.slice_lane import lifted
 from muntin.slicing.tables import (
     END,
-    GROUP_COLUMNS,
     KEY,
     KIND,
     PLAIN_SLICE,
@@ -37,8 +36,6 @@ from muntin.slicing.tables import (
     UPDATE,
 )
 from muntin.windows import ContextFreeWindow
-
-NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
 class MeasuredLane(GridLane):

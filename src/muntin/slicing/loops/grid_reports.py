@@ -7,7 +7,7 @@ place of the number of rows, and the caller tries again with more space.
 from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import entry
-from muntin.slicing.limits import NEVER
+from muntin.slicing.limits import ALWAYS, NEVER
 from muntin.slicing.loops.arena_moves import find
 from muntin.slicing.loops.grid_slices import first_end
 from muntin.slicing.tables import (
@@ -203,6 +203,11 @@ def report_even_key(run: EvenRun, periods: Any, out: Any, n: Any) -> Any:
     return n, wake
 
 
+def next_drop(first: Any, upto: Any, keep: Any) -> Any:
+    """Return when the slice that starts at `first` can be dropped; ALWAYS if that is not known yet."""
+    return ALWAYS if keep == ALWAYS else first + (upto - keep) + 1
+
+
 def drop_even(run: EvenRun, keep: Any, runs: Runs, first: Any) -> Any:
     """Drop the slices of such a key before `keep`; return when there will be more to drop."""
     k = run.key
@@ -210,7 +215,7 @@ def drop_even(run: EvenRun, keep: Any, runs: Runs, first: Any) -> Any:
     runs.head[k] += dropped
     runs.length[k] -= dropped
     first[k] += dropped * run.step
-    return first[k] + (run.upto - keep) + 1 if runs.length[k] > 0 else NEVER
+    return next_drop(first[k], run.upto, keep) if runs.length[k] > 0 else NEVER
 
 
 def next_change(run: Run, period: Period, lo: Any, hi: Any) -> Any:
@@ -423,6 +428,6 @@ def report_grid(
         head[k] = kept
         if kept < tail:
             first[k] = table[kept, SLICE_START]
-            wake = min(wake, first[k] + (upto - marks.keep[at]) + 1)
+            wake = min(wake, next_drop(first[k], upto, marks.keep[at]))
         due[k] = wake
     return keys[1], n
