@@ -1,7 +1,7 @@
 """Rows: those of a batch on their way in, and those that a plan has to keep.
 
 Rows are kept in (time, arrival) order, key by key, and only where the decision tree of EDBT 2019,
-Figure 4 asks for it (`plan.py`).
+Figure 4 asks for it (`query/plan.py`).
 """
 
 from collections.abc import Iterable
