@@ -2,9 +2,10 @@
 
 A key column is one or more leaves (a struct is its fields, and whether it is there), and every leaf
 comes down to words of 64 bits or to texts of bytes, which a compiled table numbers
-(`loops/key_hashing.py`). Several leaves are a chain: the number of the leaves so far and the code of the next one make a word,
-which the next table numbers. The tables hold the values too; nothing else is kept of a key. A batch
-costs O(its rows). Null is a key of its own, NaN equals NaN and -0.0 equals 0.0, as in Spark.
+(`loops/key_hashing.py`). Several leaves are a chain: the number of the leaves so far and the code of
+the next one make a word, which the next table numbers. The tables hold the values too; nothing else
+is kept of a key. A batch costs O(its rows). Null is a key of its own, NaN equals NaN and -0.0 equals
+0.0, as in Spark.
 """
 
 from collections.abc import Iterator
