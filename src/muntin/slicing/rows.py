@@ -20,6 +20,11 @@ from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME
 Inputs = tuple[Array, ...]
 
 
+def opening(window: str) -> tuple[str, str]:
+    """Return the name under which rows come with whether each of them opens a window."""
+    return "opens", window
+
+
 def object_array(items: Iterable[Any], count: int) -> Array:
     """Return an array of objects, whatever they are; tuples stay tuples."""
     return np.fromiter(items, object, count)
@@ -32,7 +37,7 @@ class Rows:
     keys: Array
     times: Array
     inputs: list[Inputs]
-    extra: dict[str, Array] = field(default_factory=dict)
+    extra: dict[Any, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.times)
