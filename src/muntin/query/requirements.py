@@ -116,8 +116,8 @@ class Requirements:
             extra[measure] = column.values.astype(np.int64, copy=False)
         if self.records:
             extra[ROW] = self._records(batch)
-        for name, window in self.punctuations.items():
-            extra[opening(name)] = self._opening(window, batch, extra)
+        for name, punctuation in self.punctuations.items():
+            extra[opening(name)] = self._opening(punctuation, batch, extra)
         return extra
 
     def _opening(self, window: Punctuation, batch: Batch, extra: dict[Any, Array]) -> Array:

@@ -96,7 +96,9 @@ class KeptRows:
     Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW.
     """
 
-    def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
+    def __init__(
+        self, partials: list[Partials | None], extra: tuple[str, ...] | None = None
+    ) -> None:
         self.runs = Arena(ROW_COLUMNS, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()

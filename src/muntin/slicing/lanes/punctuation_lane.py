@@ -15,7 +15,8 @@ from muntin.slicing.arena import span, whole
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.loops.punctuated_slices import Changed, Cursors, Notes, OpeningRows
+from muntin.slicing.loops.punctuated_slices import Changed, Cursors, OpeningRows
+from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows, opening
 from muntin.slicing.slice_lane import SliceLane, earliest, lifted

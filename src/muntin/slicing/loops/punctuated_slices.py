@@ -16,6 +16,7 @@ from muntin.kernels.loops.slice_log import ADD, JOIN, LATE, NEW
 from muntin.slicing.limits import ALWAYS, NEVER
 from muntin.slicing.loops.arena_moves import find, log_step, open_place
 from muntin.slicing.loops.grid_reports import next_drop
+from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.tables import (
     END,
     GONE_FIRST,
@@ -69,13 +70,6 @@ class Changed(NamedTuple):
 
     due: Any  # when there is something to report
     since: Any  # the start of the first slice to look at then
-
-
-class Notes(NamedTuple):
-    """What was done: the log that partials follow, and the reported windows that are no more."""
-
-    log: Any
-    gone: Any
 
 
 def slice_of(table: Any, head: Any, tail: Any, t: Any) -> Any:
@@ -154,7 +148,7 @@ def group_punctuated(
     return count
 
 
-def note_gone(gone: Any, lost: Any, key: Any, table: Any, p: Any) -> Any:
+def note_replaced(gone: Any, lost: Any, key: Any, table: Any, p: Any) -> Any:
     """Note that the window at place p is no more, if it was reported; return how many there are."""
     if table[p, PUNCTUATED_END] == ALWAYS:
         return lost
@@ -179,7 +173,7 @@ def add_group(table: Any, p: Any, found: Any, g: Any) -> Any:
     return LATE if late else ADD
 
 
-def new_slice(table: Any, p: Any, found: Any, g: Any) -> None:
+def opened_slice(table: Any, p: Any, found: Any, g: Any) -> None:
     """Write a slice that consists of a group."""
     table[p, SLICE_START] = found[g, GROUP_START]
     table[p, SLICE_ROWS] = found[g, GROUP_ROWS]
@@ -250,7 +244,7 @@ def place_punctuated(
         moves = p < h and h < tail and table[h, PUNCTUATED_OPENED] == 0
         if moves:
             p = h
-            lost = note_gone(notes.gone, lost, k, table, p)
+            lost = note_replaced(notes.gone, lost, k, table, p)
         if p >= h and (moves or table[p, SLICE_START] == s):
             n = log_step(notes.log, n, add_group(table, p, found, g), p, g)
             if p + 1 < tail:
@@ -259,10 +253,10 @@ def place_punctuated(
                 changed.due[k] = min(changed.due[k], s)
         else:
             if p >= h:
-                lost = note_gone(notes.gone, lost, k, table, p)
+                lost = note_replaced(notes.gone, lost, k, table, p)
             n = open_place(table, p + 1, tail, notes.log, n)
             length[k] += 1
-            new_slice(table, p + 1, found, g)
+            opened_slice(table, p + 1, found, g)
             n = log_step(notes.log, n, NEW, p + 1, g)
             if p >= h:
                 cut_slice(table, p, found, g)
@@ -295,9 +289,9 @@ def report_punctuated(
     """Report the windows that are due or changed, key by key, and drop those that are past.
 
     `keys` are (the first key, behind the last), `marks` are (the ends up to which windows are complete,
-    those up to which they are past, stride). If rows of a key up to begins[key] were not seen, only windows
-    are whole that a later row has opened.
-    Return (the key to go on with, windows); a key whose windows do not fit is not begun.
+    those up to which they are past, stride). If rows of a key up to begins[key] were not seen, only
+    windows are whole that a later row has opened. Return (the key to go on with, windows); a key whose
+    windows do not fit is not begun.
     """
     table, head, length = runs
     upto, past, stride = marks
