@@ -1,4 +1,4 @@
-"""Windows between rows that open one: random streams against the definition, and what is held of them."""
+"""Windows between rows that open one: random streams against the definition, and what is held."""
 
 import random
 
