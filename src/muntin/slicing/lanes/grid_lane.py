@@ -163,8 +163,10 @@ class GridLane(SliceLane):
         self.redefine(windows, joining.latest)
 
     def alive(self) -> Array:
-        changing = False if self._changed is None else self._changed.alive(self.keys)
-        return super().alive() | changing
+        alive = super().alive()
+        if self._changed is not None:
+            alive |= self._changed.alive(self.keys, less(self._after, self.lateness))
+        return alive
 
     def keep_keys(self, alive: Array) -> None:
         super().keep_keys(alive)
