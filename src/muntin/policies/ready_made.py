@@ -35,7 +35,8 @@ def within(duration: Any, column: str | None = None) -> SlidePolicy:
     """Keep the values whose time is less than a duration before the latest (Listing 1).
 
     It is a policy of time: `PolicyWindow.enforce(now)` keeps those less than the duration before `now`,
-    and a query those less than it before each report, if the column is the query's time. Times are datetimes or numbers; a number is compared with the duration as it is, or with its
+    and a query those less than it before each report, if the column is the query's time.
+    Times are datetimes or numbers; a number is compared with the duration as it is, or with its
     microseconds. A value without a time leaves once it is the oldest.
 
     >>> from muntin import Collect, PolicyWindow

@@ -71,7 +71,9 @@ class Operator:
         """
         with self._calls as journal:
             self._note(journal)
-            return self._process(data, journal)
+            table = self._process(data, journal)
+            self._give_back(journal)
+            return table
 
     @property
     def watermark(self) -> int | None:
@@ -270,6 +272,7 @@ class Operator:
             self._state.watermark = time
             table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
             self._forget_idle(journal)
+            self._give_back(journal)
             return table
 
     def _report(self, upto: list[Array], journal: Journal) -> pa.Table:
@@ -317,6 +320,10 @@ class Operator:
         self._state.forgotten = max(self._state.forgotten, int(gone.max(initial=ALWAYS)))
         self._state.last = self._state.last[:keys][alive]
         self._state.grow_keys()
+
+    def _give_back(self, journal: Journal) -> None:
+        for lane in self._state.lanes:
+            lane.give_back(journal)
 
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
