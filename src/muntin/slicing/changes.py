@@ -14,7 +14,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.lane import Report
-from muntin.slicing.limits import Array
+from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.tables import EMPTY, END, KEY, KIND, RESULT, RETRACT, START, UPDATE, WINDOW
 
@@ -62,13 +62,19 @@ class Changes:
         self._log = {number[old]: held for old, held in self._log.items() if old in number}
         self._windows = len(windows)
 
-    def alive(self, keys: int) -> Array:
-        """Return which keys have windows that are not empty, or may still change."""
+    def alive(self, keys: int, final: Array) -> Array:
+        """Return which keys have windows that are not empty, or end after `final` (of all, or each).
+
+        Where nothing changes any more and the last window was empty, a new row finds what it would
+        find of a new key. Cost: O(keys).
+        """
         self.grow_keys(keys)
         known = self._known[: keys * self._windows].reshape(keys, self._windows)
         alive: Array = np.asarray(known.any(1))
         slots = np.fromiter(self._log, np.int64, len(self._log))
-        alive[slots // max(self._windows, 1)] = True
+        ends = (log[-1].end if log else ALWAYS for log in self._log.values())
+        last, owner = np.fromiter(ends, np.int64, len(slots)), slots // max(self._windows, 1)
+        alive[owner[last > final[owner * (len(final) > 1)]]] = True
         return alive
 
     def keep_keys(self, alive: Array) -> None:
@@ -77,7 +83,9 @@ class Changes:
         numbers = np.cumsum(slots) - 1
         self._known = self._known[: len(slots)][slots]
         self._last = [tuple(array[: len(slots)][slots] for array in held) for held in self._last]
-        self._log = {int(numbers[slot]): held for slot, held in self._log.items()}
+        self._log = {
+            int(numbers[slot]): held for slot, held in self._log.items() if slots[slot] and held
+        }
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Hold results of another type, because only nulls came so far."""

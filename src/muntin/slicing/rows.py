@@ -12,6 +12,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import Arena
+from muntin.slicing.held_bytes import Measure
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
@@ -89,6 +90,10 @@ class Objects:
         """Put objects at some places."""
         (self.array[places],) = parts
 
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of the objects, told by those at some of the `count` places in use."""
+        return self.array.nbytes + measure.objects(self.array[places].tolist(), count)
+
 
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
@@ -154,11 +159,6 @@ class KeptRows:
         keys = np.nonzero(self.runs.length[: len(times)])[0]
         items = self.places(keys, times[keys]) - self.runs.head[keys]
         self.runs.drop_front(keys[items > 0], items[items > 0], journal)
-
-    @property
-    def bytes(self) -> int:
-        """The memory of the rows, and of references to objects."""
-        return self.runs.meta.nbytes + sum(c.bytes for c in self.partials if c is not None)
 
     def plain(self, keys: int) -> dict[str, Any]:
         """Return the rows as plain data."""

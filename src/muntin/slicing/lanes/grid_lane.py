@@ -163,8 +163,10 @@ class GridLane(SliceLane):
         self.redefine(windows, joining.latest)
 
     def alive(self) -> Array:
-        changing = False if self._changed is None else self._changed.alive(self.keys)
-        return super().alive() | changing
+        alive = super().alive()
+        if self._changed is not None:
+            alive |= self._changed.alive(self.keys, less(self._after, self.lateness))
+        return alive
 
     def keep_keys(self, alive: Array) -> None:
         super().keep_keys(alive)
@@ -371,6 +373,7 @@ class GridLane(SliceLane):
 
         EDBT 2019, section 5.3: in an in-order stream slices need to start only where windows start.
         """
+        super().settle(journal)
         if not (self._joins and self._came):
             return
         keys = np.unique(np.concatenate(self._came))
@@ -420,7 +423,7 @@ class GridLane(SliceLane):
         step = self._edges.step if self._changed is None else 0
         windows = Definitions(self._periods, listed, step, self._changed is not None)
         key, gathered, held = 0, [], len(self.slices)
-        self._note_due(upto, journal)
+        due, head = self._note_due(upto, journal)
         locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
@@ -434,6 +437,7 @@ class GridLane(SliceLane):
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
+        self.slices.leave(head, self.slices.head[due] - head, journal)
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS
         if len(self.slices) < held:
@@ -445,14 +449,17 @@ class GridLane(SliceLane):
         self._edges.forget(int(keep.min(initial=NEVER)))
         return found
 
-    def _note_due(self, upto: Array, journal: Journal) -> None:
-        """Note what `report_grid` will change: of keys that are due, and of their late slices."""
+    def _note_due(self, upto: Array, journal: Journal) -> tuple[Array, Array]:
+        """Note what `report_grid` will change: of keys that are due, and of their late slices.
+
+        Return these keys, and where their runs begin.
+        """
         if self._listed:
             journal.items(slice(None), self.due)
         keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
-        if len(keys) == 0:
-            return
         slices = self.slices
+        if len(keys) == 0:
+            return keys, slices.head[keys]
         journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
         late = keys[self._dirty[keys] < NEVER]
         if len(late):
@@ -460,6 +467,7 @@ class GridLane(SliceLane):
             tail = head + slices.length[late]
             compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
             journal.items(span(first, tail - first), slices.meta[:, SLICE_LATE])
+        return keys, slices.head[keys]
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:

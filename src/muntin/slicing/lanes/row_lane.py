@@ -263,10 +263,6 @@ class RowLane(Lane):
     def rows_kept(self) -> int:
         return len(self.kept)
 
-    @property
-    def bytes(self) -> int:
-        return self.kept.bytes
-
 
 def as_lines(windows: list[Line]) -> Array:
     """Return rows of a report as a table."""
