@@ -54,6 +54,7 @@ def build_lane(plan: Plan, lane: LanePlan, feeds: list[BoundAggregate], lateness
         changes=query.emit == "changes",
         refolds=lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds),
         every_row=plan.kind in EVERY_ROW,
+        time=query.time,
     )
     partials = [Partials(feed.aggregate, feed.kernels, lane.store) for feed in feeds]
     made = LANES[lane.kind].build(lane.windows, partials, setting)

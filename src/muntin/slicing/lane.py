@@ -83,6 +83,7 @@ class Setting:
     changes: bool  # whether only windows that differ from the one before are reported
     refolds: bool  # whether an aggregate that is not commutative needs kept rows
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
+    time: str  # the column of the rows' times
 
 
 @dataclass(frozen=True)

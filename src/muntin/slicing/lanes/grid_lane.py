@@ -165,7 +165,7 @@ class GridLane(SliceLane):
     def alive(self) -> Array:
         alive = super().alive()
         if self._changed is not None:
-            alive |= self._changed.alive(self.keys, less(self._after, self.lateness))
+            alive |= self._changed.alive(self.keys, self.lateness.past(self._after))
         return alive
 
     def keep_keys(self, alive: Array) -> None:
