@@ -14,6 +14,7 @@ from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lanes.last_rows_lane import LastRowsLane
 from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
 from muntin.slicing.lanes.policy_lane import PolicyLane
+from muntin.slicing.lanes.punctuation_lane import PunctuationLane
 from muntin.slicing.lanes.session_lane import SessionLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS
@@ -24,6 +25,7 @@ from muntin.windows.window import (
     COUNTS,
     LAST_ROWS,
     POLICY,
+    PUNCTUATION,
     RANKS,
     SESSION,
     TIME,
@@ -36,6 +38,7 @@ LANES: dict[str, type[Lane]] = {
     RANKS: RankLane,
     COUNTS: CountLane,
     COLUMN: DeltaLane,
+    PUNCTUATION: PunctuationLane,
     CONTEXT: ContextLane,
     LAST_ROWS: LastRowsLane,
     POLICY: PolicyLane,

@@ -332,7 +332,7 @@ class Operator:
             return max(-FAR, min(int(watermark), END_OF_TIME))
         try:
             time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
             raise TypeError(f"a watermark is a time, got {watermark!r}") from error
         return max(-FAR, min(time, END_OF_TIME))
 

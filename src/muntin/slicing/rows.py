@@ -21,6 +21,11 @@ from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME
 Inputs = tuple[Array, ...]
 
 
+def opening(window: str) -> tuple[str, str]:
+    """Return the name under which rows come with whether each of them opens a window."""
+    return "opens", window
+
+
 def object_array(items: Iterable[Any], count: int) -> Array:
     """Return an array of objects, whatever they are; tuples stay tuples."""
     return np.fromiter(items, object, count)
@@ -33,7 +38,7 @@ class Rows:
     keys: Array
     times: Array
     inputs: list[Inputs]
-    extra: dict[str, Array] = field(default_factory=dict)
+    extra: dict[Any, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -54,7 +59,12 @@ class Rows:
         back = (self.keys[1:] < self.keys[:-1]) | (
             (self.keys[1:] == self.keys[:-1]) & (self.times[1:] < self.times[:-1])
         )
-        return self.take(np.lexsort((self.times, self.keys))) if back.any() else self
+        if not back.any():
+            return self
+        if (self.times[1:] >= self.times[:-1]).all():
+            narrow = self.keys.astype(np.min_scalar_type(int(self.keys.max())))
+            return self.take(np.argsort(narrow, kind="stable"))  # by digits, if they are few
+        return self.take(np.lexsort((self.times, self.keys)))
 
 
 class Objects:
@@ -91,7 +101,9 @@ class KeptRows:
     Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW.
     """
 
-    def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
+    def __init__(
+        self, partials: list[Partials | None], extra: tuple[str, ...] | None = None
+    ) -> None:
         self.runs = Arena(ROW_COLUMNS, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()

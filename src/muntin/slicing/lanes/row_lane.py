@@ -38,8 +38,8 @@ from muntin.slicing.tables import (
 )
 from muntin.slicing.tick_ends import expected_ends
 
-ROW = "row"
-"""The name under which rows come as dicts, for windows that look at them."""
+ROW = ("row",)
+"""Under this, which is no name of a column, rows come as dicts for windows that look at them."""
 Line = tuple[int, int, int, int, int, int, int]
 """A row of a report."""
 NO_WINDOWS = np.zeros((0, REPORT_COLUMNS), np.int64)
