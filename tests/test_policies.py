@@ -50,12 +50,19 @@ class PolicyOracle(Oracle):
 
     def enforce(self, now):
         """Let the longest run go that has expired by a time."""
-        expires = getattr(self.policy, "expires", None) or (lambda _now, _old: False)
         runs = range(len(self), 0, -1)
-        n = next((n for n in runs if expires(now, self.seen.range_query(0, n))), 0)
+        n = next((n for n in runs if expired(self.policy, now, self.seen.range_query(0, n))), 0)
         self.evict(n)
         self.seen.evict(n)
         return n
+
+
+def expired(policy, now, old):
+    """Whether a run has expired under a policy, or under a part of it."""
+    if getattr(policy, "parts", ()):
+        return any(expired(*pair) for pair in zip(policy.parts, [now] * 2, old, strict=True))
+    expires = getattr(policy, "expires", None)
+    return bool(expires and expires(now, old))
 
 
 def longer_than(total, old):

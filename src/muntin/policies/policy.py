@@ -72,9 +72,8 @@ class SlidePolicy:
         def either(total: Any, old: Any) -> Any:
             return first(total[0], old[0]) or second(total[1], old[1])
 
-        both, parts = Product(self.aggregate, other.aggregate), (self, other)
-        name = f"{self.name} | {other.name}"
-        return SlidePolicy(name, both, either, expires=_either_expires(parts), parts=parts)
+        both = Product(self.aggregate, other.aggregate)
+        return SlidePolicy(f"{self.name} | {other.name}", both, either, parts=(self, other))
 
     def known_by(self) -> Identity:
         """Return what a saved state must agree in with the policy that is to continue it."""
@@ -94,17 +93,18 @@ class SlidePolicy:
         holds, lower = self.holds, self.aggregate.lower
         return lambda total, old: holds(lower(total), lower(old))
 
-    def expired(self, now: Any) -> Callable[[Any, Any], Any] | None:
-        """Return what has expired by a time as a function of partials, as `evict_while` takes it."""
+    def expired(self, now: Any, column: str | None = None) -> Callable[[Any, Any], Any] | None:
+        """Return what has expired by a time as a function of partials, as `evict_while` takes it.
+
+        With a column only policies that look at it are asked. None if no policy is one of time.
+        """
+        if self.parts:
+            each = [part.expired(now, column) for part in self.parts]
+            gone = [(i, expired) for i, expired in enumerate(each) if expired is not None]
+            if not gone:
+                return None
+            return lambda total, old: any(expired(total[i], old[i]) for i, expired in gone)
         expires, lower = self.expires, self.aggregate.lower
-        if expires is None:
+        if expires is None or (column is not None and column not in self.aggregate.columns):
             return None
         return lambda _total, old: expires(now, lower(old))
-
-
-def _either_expires(parts: tuple[SlidePolicy, SlidePolicy]) -> Callable[[Any, Any], Any] | None:
-    """Return what has expired under one of two policies; None if neither is of time."""
-    timed = [(i, part.expires) for i, part in enumerate(parts) if part.expires is not None]
-    if not timed:
-        return None
-    return lambda now, old: any(expires(now, old[i]) for i, expires in timed)

@@ -17,7 +17,7 @@ from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
-from muntin.windows import ContextAwareWindow
+from muntin.windows import ContextAwareWindow, Punctuation
 
 
 class ContextLane(RowLane):
@@ -28,43 +28,37 @@ class ContextLane(RowLane):
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         super().__init__(name, window, partials, setting)
         self._states: dict[int, ContextState] = {}
-        self._due: dict[int, int] = {}
 
     def _try(self, rows: Rows) -> None:
         for time, row in zip(rows.times.tolist(), rows.extra[ROW], strict=True):
             self.window.opens(self.window.begin(), time, row)
 
-    def _visited(self) -> list[int]:
-        time = self._time
-        due = [k for k, t in self._due.items() if t <= int(time[k if self._ordered else 0])]
-        return sorted({*due, *self._fresh})
-
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         super()._note_visited(visited, journal)
-        journal.entries(self._due, visited)
         journal.entries(self._states, visited, ContextState.without_context)
 
     def _renumber(self, numbers: dict[int, int]) -> None:
         super()._renumber(numbers)
         self._states = {numbers[k]: s for k, s in self._states.items() if k in numbers}
-        self._due = {numbers[k]: t for k, t in self._due.items() if k in numbers}
 
-    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
+    def _find(
+        self, key: int, meta: Array, after: int, upto: int, final: int
+    ) -> tuple[Array, int, int]:
         del after
         state = self._states.setdefault(key, ContextState())
         lines = self._changed_windows(key, state, meta, upto)
         state.forget(final)
         start = state.edges[0] if state.edges else NEVER
-        pending = (e for s, e in pairwise(state.edges) if s not in state.reported)
-        self._due[key] = min(pending, default=NEVER)
-        return as_lines(lines), int(np.searchsorted(meta[:, ROW_TIME], start))
+        pending = [e for s, e in pairwise(state.edges) if s not in state.reported]
+        pending += [state.edges[1] + self.lateness.longest] if len(state.edges) > 1 else []
+        needed = int(np.searchsorted(meta[:, ROW_TIME], start))
+        return as_lines(lines), needed, min(pending, default=NEVER)
 
     def _changed_windows(self, key: int, state: ContextState, meta: Array, upto: int) -> list[Line]:
         """Return the windows between edges that are complete, changed or gone."""
         fresh = self._fresh.get(key, NEVER)
         since = self._find_edges(key, state, meta[:, ROW_TIME], fresh) if fresh < NEVER else NEVER
-        first_is_edge = state.settled or self._begins[key] == ALWAYS
-        edges = state.edges if first_is_edge else state.edges[1:]
+        edges = state.edges if self._begins_whole(key, state, meta) else state.edges[1:]
         complete = {start: end for start, end in pairwise(edges) if end <= upto}
         lines: list[Line] = []
         for start, end in list(state.reported.items()):
@@ -78,6 +72,16 @@ class ContextLane(RowLane):
                 lines.append((key, 0, start, end, lo, hi, UPDATE if known else RESULT))
                 state.reported[start] = end
         return lines
+
+    def _begins_whole(self, key: int, state: ContextState, meta: Array) -> bool:
+        """Whether the first edge is one, though rows may have come before that were not kept."""
+        begins = int(self._begins[key])
+        if state.settled or begins == ALWAYS or not state.edges:
+            return True
+        if not isinstance(self.window, Punctuation) or state.edges[0] <= begins:
+            return False
+        lo, hi = np.searchsorted(meta[:, ROW_TIME], [state.edges[0], state.edges[0] + 1]).tolist()
+        return any(self.window.opens(None, state.edges[0], row) for row in self._rows(key)[lo:hi])
 
     def _find_edges(self, key: int, state: ContextState, times: Array, fresh: int) -> int:
         """Find the edges again, from the window that holds the first new row; return its start."""
@@ -128,4 +132,3 @@ class ContextLane(RowLane):
             state = ContextState(list(edges), dict(reported), settled=bool(settled))
             check_edges(state, self._times_of(key))
             self._states[key] = state.without_context()
-            self._due[key] = ALWAYS

@@ -56,6 +56,8 @@ class PunctuationLane(SliceLane):
         self, name: str, window: Punctuation, partials: list[Partials], setting: Setting
     ) -> None:
         super().__init__([name], partials, PUNCTUATED_COLUMNS, not setting.ordered)
+        if not setting.ordered:
+            self.kept = KeptRows(self._rows_of(partials))
         self.windows = {name: window}
         self.lateness = setting.lateness
         self._opens = opening(name)
@@ -74,6 +76,9 @@ class PunctuationLane(SliceLane):
 
     def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
         return [lifted(column) for column in partials]
+
+    def _keep_no_rows(self) -> None:
+        """Keep rows all the same: one that opens a window may come late."""
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)

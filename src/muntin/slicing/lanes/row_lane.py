@@ -28,6 +28,7 @@ from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.since import Since
 from muntin.slicing.tables import (
     HI,
     KEY,
@@ -71,9 +72,10 @@ class RowLane(Lane):
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
         self._unknown = ALWAYS
-        self._fresh: dict[
-            int, int
-        ] = {}  # the time of the earliest new row, for keys that have some
+        self._due = np.zeros(0, np.int64)  # the watermark at which a key is looked at again
+        self._since = Since()
+        # The time of the earliest new row, for keys that have some.
+        self._fresh: dict[int, int] = {}
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -89,11 +91,28 @@ class RowLane(Lane):
     def remove(self, name: str, latest: int) -> None:
         raise NotImplementedError(f"{name!r} is the only window of its lane")
 
+    def add_aggregate(self, column: Partials) -> None:
+        self._since.add(len(self.partials), self.kept.runs.last())
+        self.partials = [*self.partials, column]
+        self.kept.add_aggregate(column)
+
+    def remove_aggregate(self, i: int) -> None:
+        self._since.remove(i)
+        self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
+        self.kept.remove_aggregate(i)
+
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        kept = KeptRows.some_aggregates(plain["kept"], which, plain["aggregates"])
+        since = Since.some_aggregates(plain["since"], which)
+        return {**plain, "kept": kept, "since": since, "aggregates": len(which)}
+
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         self.keys = keys
         self.kept.runs.grow_keys(keys)
         self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
         self._begins = longer(self._begins, self.kept.runs.keys, self._unknown)
+        self._due = longer(self._due, self.kept.runs.keys, NEVER)
         if self._ordered:
             self._time = longer(self._time, self.kept.runs.keys, watermark)
 
@@ -104,10 +123,12 @@ class RowLane(Lane):
     def keep_keys(self, alive: Array) -> None:
         padded = np.append(alive, np.zeros(self.kept.runs.keys - len(alive), np.bool_))
         self.keys = int(np.count_nonzero(alive))
-        self._first_rank, self._begins = self._first_rank[padded], self._begins[padded]
+        for name in ("_first_rank", "_begins", "_due"):
+            setattr(self, name, getattr(self, name)[padded])
         if self._ordered:
             self._time = self._time[padded]
         self.kept.runs.compact(padded)
+        self._since.keep_keys(alive)
         number = np.cumsum(padded) - 1
         self._renumber({key: int(number[key]) for key in np.nonzero(padded)[0].tolist()})
 
@@ -160,14 +181,17 @@ class RowLane(Lane):
         lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (LO, HI))
         keys = beginnings(windows[valued, KEY])
         runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
-        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        if len(self._since):
+            self._since.hide(report, self.kept.runs.meta[lo, ROW_TIME])
+        return report
 
     def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
         runs = self.kept.runs
         head, count = int(runs.head[key]), int(runs.length[key])
         meta = runs.meta[head : head + count]
-        found, needed = self._find(key, meta, after, upto, final)
+        found, needed, self._due[key] = self._find(key, meta, after, upto, final)
         found[:, [LO, HI]] += head
         meta[:, ROW_NEW] = 0
         runs.drop_front(np.array([key]), np.array([needed]), journal)
@@ -175,22 +199,26 @@ class RowLane(Lane):
         return found
 
     @abstractmethod
-    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
+    def _find(
+        self, key: int, meta: Array, after: int, upto: int, final: int
+    ) -> tuple[Array, int, int]:
         """Return the windows of one key to report, and the number of its rows that none needs.
 
         `meta` are the kept rows, and windows are given as ranges of them. Windows were reported up to
-        `after`, are complete up to `upto`, and do not change any more up to `final`.
+        `after`, are complete up to `upto`, and do not change any more up to `final`. With them comes the
+        watermark at which there will be something to report or to forget, if no row comes before.
         """
 
-    @abstractmethod
     def _visited(self) -> list[int]:
-        """Return the keys that may have something to report."""
+        """Return the keys that may have something to report or to forget."""
+        due = self._due[: self.keys] <= (self._time[: self.keys] if self._ordered else self._time)
+        return sorted({*np.nonzero(due)[0].tolist(), *self._fresh})
 
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         """Note what a report will change of some keys; contexts are told their rows again."""
         runs, keys = self.kept.runs, np.array(visited, np.int64)
         journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, ROW_NEW])
-        journal.items(keys, self._first_rank)
+        journal.items(keys, self._first_rank, self._due)
 
     def _rows(self, key: int) -> Array:
         """Return the kept rows of a key as dicts."""
@@ -215,7 +243,7 @@ class RowLane(Lane):
     # State
 
     def parts(self) -> list[Any]:
-        return [self, *self.kept.parts()]
+        return [self, self._since, *self.kept.parts()]
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         self.partials[i].retype(kernels)
@@ -223,6 +251,8 @@ class RowLane(Lane):
     def plain(self) -> dict[str, Any]:
         return {
             "kept": self.kept.plain(self.keys),
+            "aggregates": len(self.partials),
+            "since": self._since.plain(self.keys),
             "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
@@ -238,10 +268,12 @@ class RowLane(Lane):
             raise ValueError("the rank of a key's first row is a number of rows")
         self._unknown = int(plain["unknown"])
         self.grow_keys(keys)
+        self._since.load(plain["since"], len(self.partials), keys)
         time = whole(plain["time"], count=min(len(self._time), max(keys, 1)))
         self._time[: len(time)] = time
         self._first_rank[:keys] = ranks
         self._begins[:keys] = whole(plain["begins"], count=keys)
+        self._due[:keys] = ALWAYS
         self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
         for key, moment in self._fresh.items():
             if moment not in self._times_of(key):
