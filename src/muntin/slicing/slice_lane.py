@@ -17,10 +17,11 @@ from muntin.journal import Journal
 from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import Arena, span, whole
-from muntin.slicing.lane import Lane, Prepared, Report, beginnings, lines, longer
+from muntin.slicing.kept_windows import KeptWindows
+from muntin.slicing.lane import Lane, Prepared, Report, lines, longer, spans_of
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.partials import KEPT, LAZY, WORST_CASE, Partials
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.tables import (
     GROUP_COLUMNS,
@@ -32,7 +33,6 @@ from muntin.slicing.tables import (
     GROUP_ROWS,
     GROUP_START,
     HI,
-    KEY,
     LO,
     SLICE_FIRST,
     SLICE_LAST,
@@ -44,9 +44,7 @@ from muntin.slicing.tables import (
     STALE_FIRST,
     STALE_KEY,
     STALE_PLACE,
-    START,
     TIMED_SLICE,
-    WINDOW,
 )
 
 FEW_LINES = 1024
@@ -79,6 +77,8 @@ class SliceLane(Lane):
             self.slices.beside(column)
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
         self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
+        keeps = bool(partials) and partials[0].store in (KEPT, WORST_CASE)
+        self.over = KeptWindows(self.slices, partials) if keeps else None
         self._out = lines(FEW_LINES)
         self._stale: list[Array] = []
 
@@ -117,8 +117,12 @@ class SliceLane(Lane):
 
     def follow(self, prepared: Prepared, keys: Array, log: Array, steps: int) -> None:
         """Let the partials, and the trees above them, follow what was done to the slices."""
-        for column, parts in zip(self.partials, prepared.parts, strict=True):
-            column.replay(log, steps, parts)
+        owners = np.ascontiguousarray(prepared.found[:, GROUP_KEY])
+        if self.over is not None and self.over.is_disturbed(log, steps, owners):
+            self.over.replay(log, steps, owners, prepared.parts)
+        else:
+            for column, parts in zip(self.partials, prepared.parts, strict=True):
+                column.replay(log, steps, parts)
         if self.kept is not None:
             late = log[:steps][log[:steps, LOG_STEP] == LATE]
             self._stale.append(prepared.found[late[:, LOG_OTHER], GROUP_KEY])
@@ -204,19 +208,25 @@ class SliceLane(Lane):
             if len(held) == len(padded):
                 setattr(self, name, held[padded])
         self.slices.compact(padded)
+        if self.over is not None:
+            self.over.keep_keys(padded)
         if self.kept is not None:
             self.kept.runs.compact(padded)
 
-    def answer(self, windows: Array) -> Report:
+    def answer(self, windows: Array, journal: Journal) -> Report:
         """Merge the slices of each window."""
         valued = windows[:, HI] > windows[:, LO]
         full = windows if valued.all() else windows[valued]
-        lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
-        keys = beginnings(full[:, KEY])
-        runs = beginnings(
-            full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
-        )
-        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        if self.over is not None and self.over.serve(*self._sliding()):
+            results = self.over.query(full, journal)
+            self.over.leave(journal)
+            return Report(windows, results)
+        spans = spans_of(full)
+        return Report(windows, [column.query(*spans) for column in self.partials])
+
+    def _sliding(self) -> tuple[Array, int]:
+        """Return the windows that repeat, and the number of all definitions."""
+        raise NotImplementedError(f"nothing is kept of windows of {self.kind!r}")
 
     def give_back(self, journal: Journal) -> None:
         super().give_back(journal)

@@ -10,6 +10,10 @@ from typing import Any
 from muntin.kernels.loops import object_partials
 
 
+LOOPS = "muntin.kernels.loops."
+"""Functions of these files are copied; what they import from elsewhere is called as it is."""
+
+
 def bind(module: ModuleType, **names: Any) -> SimpleNamespace:
     """Return the functions of a loop file, with some of the names that they use replaced.
 
@@ -23,7 +27,7 @@ def bind(module: ModuleType, **names: Any) -> SimpleNamespace:
     """
     scope = {**vars(object_partials), **vars(module)}
     for name, value in scope.items():
-        if isinstance(value, FunctionType) and value.__module__.startswith("muntin."):
+        if isinstance(value, FunctionType) and value.__module__.startswith(LOOPS):
             copy = FunctionType(value.__code__, scope, value.__name__, value.__defaults__)
             scope[name] = copy
     scope.update(names)

@@ -177,7 +177,7 @@ class DeltaLane(MeasuredLane):
         upto = np.maximum(self._come_to(self._time), self._after)
         self._final = np.maximum(self._come_to(self.lateness.past(self._time)), self._final)
         windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
-        report = self.changes(self.answer(windows), self._final, journal)
+        report = self.changes(self.answer(windows, journal), self._final, journal)
         self.drop_kept(journal)
         return report
 
@@ -227,7 +227,7 @@ class RankLane(MeasuredLane):
         self._pass(watermark)
         self.refresh(journal)
         windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks, journal))
-        return self.changes(self.answer(windows), self._ranks, journal)
+        return self.changes(self.answer(windows, journal), self._ranks, journal)
 
 
 class CountLane(MeasuredLane):
@@ -272,7 +272,7 @@ class CountLane(MeasuredLane):
         before = self._after
         windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
-        report = self.changes(self.answer(windows), final, journal)
+        report = self.changes(self.answer(windows, journal), final, journal)
         self._drop_rows(final, journal)
         return report
 
