@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def compiled_slices(
 def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
     """Return the loops for partials that are objects; `reason` says why they are not compiled."""
     objects = (np.dtype(object),)
-    names = {
+    names: dict[str, Any] = {
         "U": int,
         "leading_zeros": lambda word: 64 - word.bit_length(),
         "lift": aggregate.input_lift(),
@@ -111,9 +111,8 @@ def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
         "lower": aggregate.lower,
         "without": _inverse(aggregate),
     }
-    kept = {"deque": lambda fronts: Chunked(fronts[0])} | _counted_in(aggregate)
-    loops = vars(bind(slice_partials, **names)) | vars(bind(kept_windows, **names, **kept))
-    module = SimpleNamespace(**loops)
+    names |= {"deque": lambda fronts: Chunked(fronts[0])} | _counted_in(aggregate)
+    module = bind(slice_partials, kept_windows, **names)
     exact = aggregate.multiset is not None
     return SliceKernels(module, None, objects, objects, aggregate.invertible, reason, totals=exact)
 
