@@ -1,14 +1,10 @@
 """What windows leave for the next report: same results as plans that keep nothing, for few combines."""
 
 import random
-from dataclasses import replace
-from math import log2
 
-import numpy as np
 import pytest
 
 import muntin as mt
-from tests.counting import counted
 
 AGGREGATES = {
     "count": mt.Count(),
@@ -39,17 +35,18 @@ def sorted_rows(table):
 
 def batches(draw, steps, late, keys=3, rows=4, span=12):
     """Yield (batch, watermark) per step."""
-    for now in range(0, steps):
+    for now in range(steps):
         count = draw.randint(0, rows)
-        times = [
-            now - draw.randint(0, span) if draw.random() < late else now for _ in range(count)
-        ]
-        yield {
-            "t": times,
-            "k": [draw.choice("abc"[:keys]) for _ in range(count)],
-            "v": [None if draw.random() < 0.1 else draw.randint(-9, 9) for _ in range(count)],
-            "u": [draw.randint(0, 99) for _ in range(count)],
-        }, now - draw.randint(0, 2)
+        times = [now - draw.randint(0, span) if draw.random() < late else now for _ in range(count)]
+        yield (
+            {
+                "t": times,
+                "k": [draw.choice("abc"[:keys]) for _ in range(count)],
+                "v": [None if draw.random() < 0.1 else draw.randint(-9, 9) for _ in range(count)],
+                "u": [draw.randint(0, 99) for _ in range(count)],
+            },
+            now - draw.randint(0, 2),
+        )
 
 
 def compare(seed, windows, aggregates, late, plans=PLANS, steps=60, **options):
@@ -72,8 +69,7 @@ def compare(seed, windows, aggregates, late, plans=PLANS, steps=60, **options):
                 assert sorted_rows(getattr(operator, call)(argument)) == wanted, (plan, watermark)
         if draw.random() < 0.05:
             operators = {
-                plan: query.restore(operator.snapshot())
-                for plan, operator in operators.items()
+                plan: query.restore(operator.snapshot()) for plan, operator in operators.items()
             }
     return operators
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
-BLOCK = 128
+BLOCK = 256
 """A block has at most twice as many different values."""
 
 
@@ -50,7 +50,7 @@ class RankedValues:
     counted: it ranks above every number.
     """
 
-    __slots__ = ("_blocks", "_counts", "_last", "_nans", "_statistic", "_weights")
+    __slots__ = ("_blocks", "_counts", "_last", "_nans", "_statistic", "_up_to", "_weights")
 
     def __init__(self, statistic: Callable[[int, Callable[[int], Any]], Any]) -> None:
         self._statistic = statistic
@@ -58,6 +58,7 @@ class RankedValues:
         self._counts: list[list[int]] = []  # beside each: how often it occurs
         self._last: list[Any] = []  # per block: its last value
         self._weights: list[int] = []  # per block: the number of values in it
+        self._up_to: list[int] = []  # per block: the number of values up to its end, for a result
         self._nans = 0
 
     def add(self, partial: tuple[tuple[Any, ...], tuple[int, ...], int]) -> None:
@@ -76,16 +77,19 @@ class RankedValues:
 
     def result(self) -> Any:
         """Return the statistic of all values."""
-        return self._statistic(sum(self._weights) + self._nans, self._at)
+        self._up_to = list(accumulate(self._weights))
+        return self._statistic((self._up_to[-1] if self._up_to else 0) + self._nans, self._at)
 
     def _at(self, rank: int) -> Any:
         """Return the value of the given rank, counted from 1; NaN behind the last."""
-        below = list(accumulate(self._weights))
-        b = bisect_left(below, rank)
-        if b == len(below):
+        b = bisect_left(self._up_to, rank)
+        if b == len(self._up_to):
             return float("nan")
-        rank -= below[b] - self._weights[b]
-        return self._blocks[b][bisect_left(list(accumulate(self._counts[b])), rank)]
+        rank -= self._up_to[b] - self._weights[b]
+        block = self._blocks[b]
+        if len(block) == self._weights[b]:  # each occurs once
+            return block[rank - 1]
+        return block[bisect_left(list(accumulate(self._counts[b])), rank)]
 
     def _add(self, value: Any, count: int) -> None:
         if not self._blocks:

@@ -14,7 +14,16 @@ from muntin.query.query import Query
 from muntin.windows import Periodic, Window
 from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
 
-PLANS = ("auto", "worst case", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
+PLANS = (
+    "auto",
+    "worst case",
+    "lazy",
+    "eager",
+    "buckets",
+    "tuple buffer",
+    "aggregate tree",
+    "naive",
+)
 SLICED = ("auto", "worst case", "lazy", "eager")
 """Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"

@@ -6,8 +6,6 @@ follows from what the aggregate declares. All of it is derived from the slices: 
 does not have it, a call that fails drops what it may have changed, and the next report builds it again.
 """
 
-from typing import Any
-
 import numpy as np
 
 from muntin.journal import Journal
@@ -18,9 +16,9 @@ from muntin.kernels.loops.kept_windows import (
     STACKS,
     TOTALS,
     Asked,
-    Slots,
     E,
     F,
+    Slots,
 )
 from muntin.slicing.arena import Arena
 from muntin.slicing.lane import longer, spans_of
@@ -110,7 +108,7 @@ class KeptColumn:
     def bytes(self) -> int:
         """The memory of what is kept; of objects, that of their references."""
         marks, backs, middles, fronts = self._slots[:4]
-        return int(marks.nbytes) + sum(a.nbytes for a in (*backs, *middles, *fronts))
+        return sum(int(array.nbytes) for array in (marks, *backs, *middles, *fronts))
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""
@@ -184,7 +182,9 @@ class KeptWindows:
         self._columns = [KeptColumn(arena, column) for column in partials]
         self._periods = NO_PERIODS
         self._definitions = 0
-        self._reach = np.zeros(0, np.int64)  # per key: behind the last slice of windows that are kept
+        self._reach = np.zeros(
+            0, np.int64
+        )  # per key: behind the last slice of windows that are kept
 
     def serve(self, periods: Array, definitions: int) -> bool:
         """Keep windows that repeat so from now on; return whether anything is kept of any.
@@ -211,7 +211,7 @@ class KeptWindows:
         """Return the results of windows of slices, which are given key by key and kind by kind."""
         asked = Asked(*(np.ascontiguousarray(windows[:, c]) for c in (KEY, WINDOW, LO, HI)))
         journal.call(self.forget, asked.keys)
-        np.maximum.at(self._reach, asked.keys, asked.hi - self._arena.drift[asked.keys])
+        compiled_loops().note_reach(asked.keys, asked.hi, self._arena.drift, self._reach)
         return [self._results(column, windows, asked) for column in self._columns]
 
     def leave(self, journal: Journal) -> None:
@@ -246,7 +246,7 @@ class KeptWindows:
         """Let the partials of all aggregates, and what is kept, follow what was done to the slices."""
         for column, mine in zip(self._columns, parts, strict=True):
             column.replay(log, steps, keys, mine)
-        self._reach[keys] += steps
+        self._reach[keys] += steps  # slices that came between moved those behind them up
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from muntin.kernels.loops import object_partials
 
-
 LOOPS = "muntin.kernels.loops."
 """Functions of these files are copied; what they import from elsewhere is called as it is."""
 
@@ -26,7 +25,9 @@ def bind(*modules: ModuleType, **names: Any) -> SimpleNamespace:
     (['123'],)
     """
     files = [vars(module) for module in modules]
-    scope = {name: value for file in (vars(object_partials), *files) for name, value in file.items()}
+    scope = {
+        name: value for file in (vars(object_partials), *files) for name, value in file.items()
+    }
     for name, value in scope.items():
         if isinstance(value, FunctionType) and value.__module__.startswith(LOOPS):
             copy = FunctionType(value.__code__, scope, value.__name__, value.__defaults__)

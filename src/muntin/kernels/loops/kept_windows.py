@@ -46,7 +46,9 @@ class Slots(NamedTuple):
     middles: Any  # per slot: DABA Lite's running partial of the middle
     fronts: Any  # per kind and place: the partials of the front
     places: Any  # the number of places per kind in `fronts`
-    kind_of: Any  # per definition of windows: the number of its kind, or -1 if nothing is kept of it
+    kind_of: (
+        Any  # per definition of windows: the number of its kind, or -1 if nothing is kept of it
+    )
     kinds: Any  # the number of kinds, which are neighbours: key k has slots k * kinds and up
 
 
@@ -164,8 +166,10 @@ def query_stacks(
     return combines, skipped
 
 
-def reversal_combines(f: Any, l: Any, r: Any, a: Any, b: Any) -> Any:
-    """Return how many combines the next step of DABA Lite's reversal takes."""
+def reversal_combines(state: Any, evicted: Any) -> Any:
+    """Return how many combines the next step of DABA Lite's reversal takes, after some evictions."""
+    front, _e, l, r, a, b, _middle, _back = state
+    f = front + evicted
     if f == b:  # singleton
         return 0
     if l == b:  # flip
@@ -222,14 +226,12 @@ def query_daba(
         nothing = load(partials, U(first + shift))
         state = daba_state(slots, slot, at, nothing)
         for i in range(marks[slot, E], end):
-            f, e, l, r, a, b, middle, back = state
-            combines += (1 if b != e else 0) + reversal_combines(f, l, r, a, b)
+            combines += (1 if state[5] != state[1] else 0) + reversal_combines(state, U(0))
             state = insert(fronts, mask, state, load(partials, U(i + shift)), combine, nothing)
         for _i in range(marks[slot, F], first):
-            f, e, l, r, a, b, middle, back = state
-            combines += reversal_combines(f + U(1), l, r, a, b)
+            combines += reversal_combines(state, U(1))
             state = evict(fronts, mask, state, combine, nothing)
-        f, e, l, r, a, b, middle, back = state
+        f, e, b = state[0], state[1], state[5]
         combines += 1 if f != b and b != e else 0
         emit(outs, k, query(fronts, mask, state, combine), U(end - first))
         keep_daba(slots, slot, at, state)
@@ -265,8 +267,7 @@ def leave_daba(partials: Any, slots: Slots, chosen: Any, upto: Any, drift: Any) 
         nothing = load(partials, U(marks[slot, F] + shift))
         state = daba_state(slots, slot, at, nothing)
         for _i in range(marks[slot, F], upto[j]):
-            f, e, l, r, a, b, middle, back = state
-            combines += reversal_combines(f + U(1), l, r, a, b)
+            combines += reversal_combines(state, U(1))
             state = evict(fronts, mask, state, combine, nothing)
         keep_daba(slots, slot, at, state)
     return combines

@@ -109,9 +109,7 @@ def shift_spans(rows: Any, partials: Any, base: Any, shifts: Shifts, undone: Any
             store(partials, at, acc)
 
 
-def replay_step(
-    log: Any, j: Any, parts: Any, partials: Any, base: Any, in_order_only: Any
-) -> None:
+def replay_step(log: Any, j: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
     """Repeat one step of the log."""
     step = log[j, LOG_STEP]
     a = base + U(log[j, LOG_PLACE])

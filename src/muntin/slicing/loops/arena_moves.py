@@ -205,6 +205,14 @@ def open_place(table: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
 
 
 @entry
+def note_reach(keys: Any, hi: Any, drift: Any, reach: Any) -> None:
+    """Note in reach[key] the number behind the last slice of any window [.., hi) of a key."""
+    for k in range(len(keys)):
+        key = keys[k]
+        reach[key] = max(reach[key], hi[k] - drift[key])
+
+
+@entry
 def disturbs(log: Any, steps: Any, keys: Any, drift: Any, reach: Any) -> Any:
     """Whether the log changes a slice of a window of which something is kept.
 
@@ -212,7 +220,7 @@ def disturbs(log: Any, steps: Any, keys: Any, drift: Any, reach: Any) -> Any:
     """
     for j in range(steps):
         step = log[j, LOG_STEP]
-        if step == NEW or step == ADD or step == LATE:
+        if step in (NEW, ADD, LATE):
             key = keys[log[j, LOG_OTHER]]
             if log[j, LOG_PLACE] - drift[key] < reach[key]:
                 return True
