@@ -5,6 +5,7 @@ import random
 import pytest
 
 import muntin as mt
+from tests.counting import counted
 
 AGGREGATES = {
     "count": mt.Count(),
@@ -93,3 +94,59 @@ def test_every_plan_gives_the_same_changes(windows):
 def test_every_plan_gives_the_same_in_ordered_streams(windows):
     for seed in range(3):
         compare(seed, windows, (*AGGREGATES,), 0.0, ordered=True)
+
+
+# Combines
+
+
+def spent(plan, n, steps, aggregate, late=0.0, every=1, delay=None):
+    """Return the combines per report after the first, in turn, and the number of late slices."""
+    draw = random.Random(n)
+    made, counter = counted(aggregate)
+    query = mt.Query(time="t", windows={"w": mt.Sliding(n * every, every)}, aggregates={"a": made})
+    operator = query.operator(plan)
+    rows = [(t, t % 7) for t in range(n * every)]
+    operator.process({"t": [t for t, _ in rows], "v": [v for _, v in rows]})
+    operator.advance(n * every)
+    costs, behind = [], 0
+    for step in range(n, n + steps):
+        before, reported = counter.combines, operator.counters.combines
+        now = step * every
+        times = [now - draw.randint(0, delay or n - 1) if draw.random() < late else now]
+        behind += times[0] < now
+        operator.process({"t": times, "v": [step % 11]})
+        operator.advance(now + every)
+        costs.append(counter.combines - before)
+        if not late:
+            assert operator.counters.combines - reported == costs[-1]
+    return costs, behind
+
+
+OWN = mt.Aggregate("own", None, lambda v: (v, v), lambda a, b: (a[0], b[1]), columns=("v",))
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 64, 257])
+def test_a_window_more_takes_three_combines_on_average(n):
+    costs, _ = spent("auto", n, 4 * n, OWN)
+    assert sum(costs) <= 3 * len(costs)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 64, 257, 1000])
+def test_no_window_takes_more_than_six_combines_in_the_worst_case(n):
+    costs, _ = spent("worst case", n, 3 * n, OWN)
+    assert max(costs) <= 6
+    assert sum(costs) <= 4 * len(costs)
+
+
+@pytest.mark.parametrize("plan", ["auto", "worst case"])
+@pytest.mark.parametrize("name", ["sum", "count", "median", "distinct"])
+def test_what_can_be_taken_away_takes_two_steps(name, plan):
+    query = mt.Query(
+        time="t", windows={"w": mt.Sliding(50, 1)}, aggregates={"a": AGGREGATES[name]}
+    )
+    operator = query.operator(plan)
+    for t in range(200):
+        before = operator.counters.combines
+        operator.process({"t": [t], "v": [t % 9]})
+        operator.advance(t + 1)
+        assert operator.counters.combines - before <= 2
