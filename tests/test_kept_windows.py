@@ -141,9 +141,7 @@ def test_no_window_takes_more_than_six_combines_in_the_worst_case(n):
 @pytest.mark.parametrize("plan", ["auto", "worst case"])
 @pytest.mark.parametrize("name", ["sum", "count", "median", "distinct"])
 def test_what_can_be_taken_away_takes_two_steps(name, plan):
-    query = mt.Query(
-        time="t", windows={"w": mt.Sliding(50, 1)}, aggregates={"a": AGGREGATES[name]}
-    )
+    query = mt.Query(time="t", windows={"w": mt.Sliding(50, 1)}, aggregates={"a": AGGREGATES[name]})
     operator = query.operator(plan)
     for t in range(200):
         before = operator.counters.combines

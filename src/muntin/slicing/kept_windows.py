@@ -21,6 +21,7 @@ from muntin.kernels.loops.kept_windows import (
     Slots,
 )
 from muntin.slicing.arena import Arena
+from muntin.slicing.held_bytes import Measure, sampled
 from muntin.slicing.lane import longer, spans_of
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
@@ -104,11 +105,15 @@ class KeptColumn:
         """The number of kinds of windows of which something is kept."""
         return int(self._slots.kinds)
 
-    @property
-    def bytes(self) -> int:
-        """The memory of what is kept; of objects, that of their references."""
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of what is kept, told by the fronts at some of the `count` places in use."""
         marks, backs, middles, fronts = self._slots[:4]
-        return sum(int(array.nbytes) for array in (marks, *backs, *middles, *fronts))
+        size = sum(int(array.nbytes) for array in (marks, *backs, *middles, *fronts))
+        if self._kernels.columns is not None:
+            return size
+        for held in (*backs, *middles):
+            size += measure.objects(held[sampled(len(held))].tolist(), len(held))
+        return size + sum(measure.objects(a[places].tolist(), count) for a in self.arrays)
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""
@@ -258,8 +263,3 @@ class KeptWindows:
         self._reach = self._reach[alive[: len(self._reach)]]
         for column in self._columns:
             column.keep_keys(alive)
-
-    @property
-    def bytes(self) -> int:
-        """The memory of all that is kept."""
-        return sum(column.bytes for column in self._columns)
