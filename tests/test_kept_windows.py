@@ -2,10 +2,17 @@
 
 import random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.aggregates import SnapshotError
+from muntin.query.operator import Operator
+from muntin.spark.packing import Packing
+from muntin.spark.shard import Copies, Shard
 from tests.counting import counted
+from tests.test_spark_shard import MemoryBlocks
 
 AGGREGATES = {
     "count": mt.Count(),
@@ -148,3 +155,46 @@ def test_what_can_be_taken_away_takes_two_steps(name, plan):
         operator.process({"t": [t], "v": [t % 9]})
         operator.advance(t + 1)
         assert operator.counters.combines - before <= 2
+
+
+# Through a shard of Spark
+
+
+def shard_combines(plan, n, steps, late=0.0):
+    """Return the combines of each micro-batch after the first, counted by the shard's operator."""
+    empty = pa.table({"t": np.zeros(0, np.int64), "v": np.zeros(0, np.int64)})
+    query = mt.Query(
+        time="t", windows={"w": mt.Sliding(n, 1)}, aggregates={"m": mt.Max("v"), "q": mt.Median("v")}
+    )
+    packing = Packing(f"kept {plan} {n}", query, empty, plan=plan)
+    store, copies, costs, tables = MemoryBlocks(), Copies(), [], []
+    for step in range(n - 1, n + steps):
+        times = np.arange(n) if step < n else np.array([step])
+        rows = pa.table({"t": times, "v": times % 13})
+        (packed,) = [payload for _, payload in packing.pack(rows, 1)]
+        done = Shard(packing, store, {}, copies).take([packed], step + 1)
+        costs.append(done.counters.combines)
+        tables.append(done.results)
+    return costs[1:], pa.concat_tables(tables)
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_a_shard_takes_as_few_combines(n):
+    tables = {}
+    for plan, mean, most in (("auto", 3 + 2, 2 * n), ("worst case", 4 + 2, 6 + 2)):
+        costs, tables[plan] = shard_combines(plan, n, 3 * n)
+        assert max(costs) <= most
+        assert sum(costs) <= mean * len(costs)
+    assert tables["auto"].equals(tables["worst case"])
+    assert tables["auto"].equals(shard_combines("naive", n, 3 * n)[1])
+
+
+def test_a_state_goes_on_under_a_plan_with_the_same_slices():
+    query = mt.Query(time="t", windows={"w": mt.Sliding(5, 1)}, aggregates={"m": mt.Max("v")})
+    held = query.operator("lazy")
+    held.process({"t": [1, 2], "v": [3, 4]})
+    assert Operator.from_plain(query, held.plain(), plan="worst case").plan.kind == "worst case"
+    naive = query.operator("naive")
+    assert Operator.from_plain(query, naive.plain(), plan="auto").plan.kind == "tuple buffer"
+    with pytest.raises(SnapshotError, match="a state of plan 'tuple buffer' is not one of plan"):
+        Operator.from_plain(query, naive.plain(), plan="eager")

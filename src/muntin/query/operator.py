@@ -15,7 +15,7 @@ from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.lane_factory import add_window, build_lane, remove_window
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
-from muntin.query.plan import Plan
+from muntin.query.plan import Plan, continued
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
@@ -461,8 +461,12 @@ class Operator:
         known: Identity | None = None,
         *,
         trust_functions: bool = False,
+        plan: str | None = None,
     ) -> "Operator":
-        """Return the operator that plain() was taken of; `known` is the query's identity, if made."""
+        """Return the operator that plain() was taken of; `known` is the query's identity, if made.
+
+        It has the plan it had, or `plan`, if a state of the one serves the other.
+        """
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
         if state.get("format") != FORMAT:
@@ -473,7 +477,8 @@ class Operator:
         known = identity(query) if known is None else known
         refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:
-            operator = cls(query, query.plan(state["plan"]))
+            held = query.plan(state["plan"])
+            operator = cls(query, held if plan is None else continued(held, query.plan(plan)))
             operator._state = load_state(query, operator.plan, state)
         except DAMAGE as error:
             raise SnapshotError(

@@ -121,6 +121,18 @@ def make_plan(query: Query, kind: str) -> Plan:
     return Plan(query, kind, lanes)
 
 
+def continued(held: Plan, asked: Plan) -> Plan:
+    """Return the plan by which to continue a state that was saved under `held`, or a ValueError.
+
+    Plans with the same slices continue each other; "auto" continues any.
+    """
+    if held.kind in SLICED and asked.kind in SLICED:
+        return asked
+    if asked.kind not in ("auto", held.kind):
+        raise ValueError(f"a state of plan {held.kind!r} is not one of plan {asked.kind!r}")
+    return held
+
+
 def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
     """Return the kind of lane that serves a window under a plan, and which one of that kind."""
     lane, which = window.lane(name, query.ordered)
