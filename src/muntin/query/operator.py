@@ -16,7 +16,7 @@ from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_col
 from muntin.query.changing import Change, left_of
 from muntin.query.lane_factory import build_lane
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
-from muntin.query.plan import Plan
+from muntin.query.plan import Plan, continued
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
@@ -480,10 +480,12 @@ class Operator:
         known: Identity | None = None,
         *,
         trust_functions: bool = False,
+        plan: str | None = None,
     ) -> "Operator":
         """Return the operator that plain() was taken of, under what is left of the query it had.
 
         It is to `become` one of the given query; `known` is that query's identity, if it was made.
+        It has the plan it had, or `plan`, if a state of the one serves the other.
         """
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
@@ -496,7 +498,8 @@ class Operator:
         try:
             lanes = state["lanes"]
             left = left_of(query, known, state["query"], lanes, trust_functions=trust_functions)
-            operator = cls(left, left.plan(state["plan"]))
+            held = left.plan(state["plan"])
+            operator = cls(left, held if plan is None else continued(held, left.plan(plan)))
             operator._state = load_state(left, operator.plan, state)
         except SnapshotError:
             raise

@@ -34,13 +34,14 @@ class Packing:
 
     `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
     query's `identity` is made where the query is written, on the driver: workers compare what they were
-    sent. With `trust_functions` users' functions are not compared.
+    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs.
     """
 
     name: str
     query: Query
     empty: pa.Table
     trust_functions: bool = False
+    plan: str = "auto"
 
     @cached_property
     def identity(self) -> Identity:
@@ -54,13 +55,13 @@ class Packing:
 
     def operator(self, query: Query) -> Operator:
         """Return a new operator, which knows the types of all columns."""
-        operator = query.operator()
+        operator = query.operator(self.plan)
         operator.expect(self.empty)
         return operator
 
     def pack(self, rows: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
         """Yield what goes to each shard; a hash of a row's keys says which it is."""
-        if self.query.plan().can_fold:
+        if self.query.plan(self.plan).can_fold:
             folder = _FOLDERS.pop(self.name, None) or self.operator(self.query)
             cells, hashes = folder.fold(rows)
             _FOLDERS[self.name] = folder  # one that failed is not used again

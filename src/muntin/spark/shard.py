@@ -289,7 +289,7 @@ class Shard:
             raise SnapshotError(f"the blocks are not those of a state: {error!r}") from error
         if version != header.base:
             raise SnapshotError(f"blocks of micro-batch {version!r}, not of {header.base}")
-        return Operator.from_plain(query, state, header.query)
+        return Operator.from_plain(query, state, header.query, plan=self._packing.plan)
 
     def _entry(self, header: Header, name: str, checksum: str) -> tuple[list[bytes], int | None]:
         match self._block(header, name, checksum):
@@ -392,5 +392,5 @@ def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 def _since(before: Counters, now: Counters) -> Counters:
     """Return what was counted since; what is held is what is held now."""
-    done = ("rows", "late", "dropped", "bad_times", "bad_rows", "windows_reported")
+    done = ("rows", "late", "dropped", "bad_times", "bad_rows", "windows_reported", "combines")
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in done})

@@ -370,6 +370,8 @@ class GridLane(SliceLane):
         journal.items(touched, self.due, self._dirty, self._first, self._last)
         journal.length(self._came, self._stale)
         self.slices.note(journal, touched, since)
+        if self.over is not None:
+            journal.call(self.over.forget, touched)
         keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
         log = np.empty((2 * len(found), LOG_COLUMNS), np.int64)
         steps = compiled_loops().place_groups(
@@ -413,6 +415,9 @@ class GridLane(SliceLane):
         self._first[keys] = self.slices.meta[head, SLICE_START]
         self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, SLICE_START]
 
+    def _sliding(self) -> tuple[Array, int]:
+        return self._periods, len(self.names)
+
     def _times(self) -> KeyTimes:
         return KeyTimes(self.due, self._dirty, self._first, self._last)
 
@@ -444,7 +449,7 @@ class GridLane(SliceLane):
         upto = np.maximum(watermark, self._after)
         past, final = self.lateness.past(self._after), self.lateness.past(upto)
         windows = self._due(upto, past, final, journal)
-        report = self.changes(self.answer(windows), final, journal)
+        report = self.changes(self.answer(windows, journal), final, journal)
         self.drop_kept(journal)
         return report
 
@@ -468,6 +473,8 @@ class GridLane(SliceLane):
             for column in self.partials:
                 column.replay(log, steps, column.kernels.buffer(0))
         self.slices.moved[keys] = True
+        if self.over is not None:
+            self.over.forget(keys)
         self._bound(keys)
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
