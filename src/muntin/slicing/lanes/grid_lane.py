@@ -182,7 +182,7 @@ class GridLane(SliceLane):
     def add_aggregate(self, column: Partials) -> None:
         super().add_aggregate(column)
         if self._changed is not None:
-            self._changed.add_aggregate(column.kernels)
+            self._changed.add_aggregate(column)
 
     def remove_aggregate(self, i: int) -> None:
         super().remove_aggregate(i)
