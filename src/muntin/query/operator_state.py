@@ -20,7 +20,7 @@ from muntin.slicing.lane import Joining, Lane, longer
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 
-FORMAT = 4
+FORMAT = 5
 """The version of what is saved."""
 
 

@@ -77,8 +77,11 @@ class Packing:
             mine = rows.filter(pa.array(home == shard)) if shards > 1 else rows
             yield shard, AS_ROWS + _stream(mine)
 
-    def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
-        """Give an operator what was packed, and return what it reports at once."""
+    def feed(self, operator: Operator, packed: list[bytes], *, now: bool = True) -> list[pa.Table]:
+        """Give an operator what was packed, and return what it reports at once.
+
+        If it was not packed `now`, it may be of a query with other columns.
+        """
         strange = [payload[:1] for payload in packed if payload[:1] not in (CELLS, AS_ROWS)]
         if strange:
             raise SnapshotError(
@@ -87,7 +90,7 @@ class Packing:
         folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
         if folded:
             operator.merge([_cells(plain, operator) for plain in folded])
-        rows = [self._rows(payload[1:]) for payload in packed if payload[:1] == AS_ROWS]
+        rows = [self._rows(payload[1:], now) for payload in packed if payload[:1] == AS_ROWS]
         if not rows:
             return []
         table = pa.concat_tables(rows)
@@ -95,14 +98,14 @@ class Packing:
             table = table.take(_by_time(table[self.query.time]))
         return [operator.process(table)]
 
-    def _rows(self, stream: bytes) -> pa.Table:
+    def _rows(self, stream: bytes, now: bool) -> pa.Table:
         """Return rows that were packed as they are, of which every offset was verified."""
         try:
             table = pa.ipc.open_stream(stream).read_all()
             table.validate(full=True)
         except (pa.ArrowException, OSError, *DAMAGE) as error:
             raise SnapshotError(f"packed rows cannot be read: {error!r}") from error
-        if not table.schema.equals(self.schema):
+        if now and not table.schema.equals(self.schema):
             raise SnapshotError(f"packed rows are of {table.schema}, not of {self.schema}")
         return table
 
