@@ -148,14 +148,14 @@ def measured_in_time(query: Query) -> bool:
     return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
 
 
-def last_end(windows: Iterable[Window], latest: int) -> int:
+def last_end(windows: Iterable[Window], latest: int, idle: int | None) -> int:
     """Return a watermark by which every window that the data fill is complete."""
-    return max(_last_end(window, latest) for window in windows)
+    return max(_last_end(window, latest, idle) for window in windows)
 
 
-def _last_end(window: Window, latest: int) -> int:
+def _last_end(window: Window, latest: int, idle: int | None) -> int:
     if isinstance(window, Ticking):
-        return window.first_end(latest)
+        return window.first_end(latest) if idle is None else max(latest + 1, latest + idle)
     if isinstance(window, Session):
         return latest + window.gap + 1
     if isinstance(window, ContextFreeWindow) and window.measure == "time":

@@ -15,7 +15,7 @@ journal, so that a call that fails is undone.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class Setting:
     keeps_rows: bool  # whether rows are kept for aggregates that are not commutative
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
     time: str  # the column of the rows' times
+    idle: int | None  # how long after its last row a key's life ends
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ class Joining:
 
 class Lane(ABC):
     """Some windows of a query over a stream of many keys."""
+
+    IN_LIVES: ClassVar[bool] = False
+    """Whether windows are found in the rows of a key's life, which is then taken for a key."""
 
     kind: str = ""  # the name under which the class is registered
     store: str = ""  # what its partials are held in
@@ -117,6 +121,12 @@ class Lane(ABC):
     @abstractmethod
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
+
+    def try_rows(self, rows: Rows) -> None:
+        """Let rows that cannot be taken be refused now, because they will come later."""
+        for column, inputs in zip(self.partials, rows.inputs, strict=True):
+            if column.kernels.columns is None:
+                column.lift(inputs)
 
     @abstractmethod
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:

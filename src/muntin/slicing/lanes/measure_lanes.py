@@ -49,6 +49,7 @@ class MeasuredLane(GridLane):
     they may have been forgotten.
     """
 
+    IN_LIVES: ClassVar[bool] = True
     PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time", "_begins")
 
     def __init__(

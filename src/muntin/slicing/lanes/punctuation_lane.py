@@ -49,6 +49,7 @@ NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 class PunctuationLane(SliceLane):
     """The windows of one punctuation; which rows open one comes with the rows (`rows.opening`)."""
 
+    IN_LIVES: ClassVar[bool] = True
     PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_begins")
     DERIVED: ClassVar[tuple[str, ...]] = (*SliceLane.DERIVED, "_since")
 

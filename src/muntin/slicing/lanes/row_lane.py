@@ -54,6 +54,7 @@ class RowLane(Lane):
     they surely had no rows before, a little more if they may have been forgotten.
     """
 
+    IN_LIVES: ClassVar[bool] = True
     NEEDS_ROWS: ClassVar[bool] = True
     """Whether the window looks at rows as dicts."""
 
@@ -68,6 +69,7 @@ class RowLane(Lane):
         self.kept = KeptRows(held, ROW if self.NEEDS_ROWS else None)
         self._changes = setting.changes
         self._ordered = setting.ordered
+        self._idle = FAR if setting.idle is None else setting.idle
         self._time = np.full(int(not setting.ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
@@ -148,6 +150,10 @@ class RowLane(Lane):
             return counts, None
         self._try(rows)
         return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
+
+    def try_rows(self, rows: Rows) -> None:
+        super().try_rows(rows)
+        self._try(rows)
 
     def _try(self, rows: Rows) -> None:
         """Let a row that the window cannot take be refused with its batch."""
@@ -235,9 +241,10 @@ class RowLane(Lane):
         """Return about how many windows will be due, if they are reported at each tick."""
         keys = np.array(self._with_rows(), np.int64)
         first = self.kept.runs.meta[self.kept.runs.head[keys], ROW_TIME]
+        last = self.kept.runs.last()[keys]
         places = keys if self._ordered else np.zeros(len(keys), np.int64)
         after = np.maximum(first, self._time[places])
-        upto = np.maximum(after, watermark[places])
+        upto = np.maximum(after, np.minimum(watermark[places], last + self._idle))
         return expected_ends(self.names[0], self.window, after, upto)
 
     # State
