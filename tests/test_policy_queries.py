@@ -118,13 +118,13 @@ def test_a_policy_says_which_column_it_looks_at():
         asked(policies.until_max() | policies.last(3))
 
 
-def test_a_policy_is_given_with_the_query():
+def test_a_policy_that_is_added_begins_after_the_last_row():
     operator = query_of({"ten": mt.Tumbling(10)}, {"list": mt.Collect("v")}).operator()
-    operator.add_window("early", mt.Policy(barrel, 10))
-    operator.process(rows_of((1, 2)))
-    with pytest.raises(ValueError, match="'left' holds what its policy left"):
-        operator.add_window("left", mt.Policy(barrel, 10))
-    assert len(told(operator.advance(10))) == 2
+    operator.process(rows_of((4, 2), (1, 3)))
+    operator.add_window("left", mt.Policy(barrel, 10))
+    operator.process(rows_of((3, 1), (5, 4)))
+    table = operator.advance(10).to_pylist()
+    assert {row["window"]: row["list"] for row in table} == {"ten": [3, 1, 2, 4], "left": [4]}
 
 
 def test_explain_tells_that_rows_are_kept():

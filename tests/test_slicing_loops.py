@@ -353,7 +353,7 @@ def test_sessions_are_extended_and_joined(seed):
         assert held == sessions_of(seen, gap)
     out = whole(64, REPORT_COLUMNS)
     key, count = session_slices.report_sessions(
-        (0, 1), runs, due, (np.array([30]), 0), (gap, 0), out
+        (0, 1), runs, due, (np.array([30]), np.array([30]), 0), gap, out
     )
     complete = [s for s in sessions_of(seen, gap) if s[-1] + gap < 30]
     assert (key, count) == (1, len(complete))

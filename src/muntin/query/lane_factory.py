@@ -8,14 +8,26 @@ from muntin.journal import Journal
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.plan import BUCKET, LanePlan, Plan, lane_of, plan_lane
 from muntin.slicing.comparison.buckets import BucketLane
-from muntin.slicing.lane import Lane, Setting
+from muntin.slicing.lane import Joining, Lane, Setting
 from muntin.slicing.lanes.context_lane import ContextLane
 from muntin.slicing.lanes.grid_lane import GridLane
+from muntin.slicing.lanes.last_rows_lane import LastRowsLane
 from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
+from muntin.slicing.lanes.policy_lane import PolicyLane
 from muntin.slicing.lanes.session_lane import SessionLane
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS
 from muntin.slicing.partials import Partials
-from muntin.windows.window import COLUMN, CONTEXT, COUNTS, RANKS, SESSION, TIME
+from muntin.windows.window import (
+    COLUMN,
+    CONTEXT,
+    COUNTS,
+    LAST_ROWS,
+    POLICY,
+    RANKS,
+    SESSION,
+    TIME,
+)
 
 LANES: dict[str, type[Lane]] = {
     TIME: GridLane,
@@ -25,17 +37,19 @@ LANES: dict[str, type[Lane]] = {
     COUNTS: CountLane,
     COLUMN: DeltaLane,
     CONTEXT: ContextLane,
+    LAST_ROWS: LastRowsLane,
+    POLICY: PolicyLane,
 }
 """The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""
 EVERY_ROW = ("tuple buffer", "aggregate tree")
 """Plans in which each moment that has rows is a slice."""
 
 
-def build_lane(plan: Plan, lane: LanePlan, feeds: list[BoundAggregate]) -> Lane:
+def build_lane(plan: Plan, lane: LanePlan, feeds: list[BoundAggregate], lateness: Lateness) -> Lane:
     """Return an empty lane."""
     query = plan.query
     setting = Setting(
-        lateness=query.allowed,
+        lateness=lateness,
         ordered=query.ordered,
         changes=query.emit == "changes",
         refolds=lane.keeps_rows and any(not feed.aggregate.commutative for feed in feeds),
@@ -52,8 +66,9 @@ def add_window(
     lanes: list[Lane],
     name: str,
     feeds: list[BoundAggregate],
+    lateness: Lateness,
     watermark: int,
-    latest: int,
+    joining: Joining,
     journal: Journal,
 ) -> list[Lane]:
     """Let a window share the slices of a lane, or have a lane of its own that begins now.
@@ -66,11 +81,11 @@ def add_window(
     for lane in lanes:
         if lane.shares(kind):
             journal.whole(lane)
-            lane.add(name, window, latest)
+            lane.add(name, window, joining.latest)
             return lanes
-    made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds)
-    if latest > ALWAYS:
-        made.join_stream(latest)
+    made = build_lane(plan, plan_lane(plan.query, plan.kind, kind, {name: window}), feeds, lateness)
+    if joining.latest > ALWAYS:
+        made.join_stream(joining)
     if watermark > ALWAYS and not plan.query.ordered:
         made.advance(np.array([watermark]), journal)
     return [*lanes, made]

@@ -14,7 +14,7 @@ from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.lane_factory import add_window, build_lane, remove_window
-from muntin.query.operator_state import Counters, OperatorState, load_state
+from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Requirements, last_end
@@ -23,6 +23,7 @@ from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report
 from muntin.slicing.lanes.grid_lane import GridLane
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
@@ -52,7 +53,7 @@ class Operator:
             check_results(name, aggregate)
         self.query = query
         self.plan = plan
-        self._state = OperatorState(KeyTable(query.keys))
+        self._state = OperatorState(KeyTable(query.keys), Lateness(query.allowed))
         self._needs = Requirements.of(query)
         self._nothing: pa.Table | None = None
         self._look_again = MANY_KEYS
@@ -100,13 +101,11 @@ class Operator:
             if prepared is not None:
                 lane.commit(prepared, journal)
         self._count(rows, [counts for counts, _ in admitted])
-        self._state.latest = max(self._state.latest, int(batch.times.max()))
+        self._state.came(keys, batch.times, journal)
         if pa.types.is_null(self._state.time_type):
             self._state.time_type = batch.time_type
         if not self.query.ordered:
             return self._empty()
-        journal.items(keys, self._state.last)
-        np.maximum.at(self._state.last, keys, batch.times)
         return self._report([self._upto(lane) for lane in self._state.lanes], journal)
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
@@ -138,7 +137,9 @@ class Operator:
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
         self._state.aggregates = feeds
-        self._state.lanes = [build_lane(self.plan, lane, feeds) for lane in self.plan.lanes]
+        self._state.lanes = [
+            build_lane(self.plan, lane, feeds, self._state.lateness) for lane in self.plan.lanes
+        ]
         if self._state.watermark is not None and not self.query.ordered:
             for lane in self._state.lanes:
                 lane.advance(np.array([self._state.watermark]), journal)
@@ -231,6 +232,7 @@ class Operator:
             if prepared is not None:
                 lane.commit(prepared, journal)
             self._count_cells(cells, counts)
+            self._state.came(keys, np.ascontiguousarray(cells.found[:, LAST]), journal)
 
     def _count_cells(self, cells: FoldedRows, counts: Array | None) -> None:
         counters, rows, last = self._state.counters, cells.found[:, ROWS], cells.found[:, LAST]
@@ -240,7 +242,6 @@ class Operator:
         counters.dropped += cells.dropped + (0 if counts is None else int(rows[~counts].sum()))
         if self._state.watermark is not None:
             counters.late += int(rows[last < self._state.watermark].sum())
-        self._state.latest = max(self._state.latest, int(last.max(initial=ALWAYS)))
 
     def _folding_lane(self) -> GridLane:
         if not (self.plan.can_fold and self._state.lanes):
@@ -298,8 +299,9 @@ class Operator:
         if keys < self._look_again:
             return
         alive = np.logical_or.reduce([lane.alive() for lane in self._state.lanes])
-        if self.query.ordered and self._state.watermark is not None:
-            alive |= self._state.last[:keys] > self._state.watermark
+        if self._state.watermark is not None:  # rows may still come before its last one
+            late = 0 if self.query.ordered else self._state.lateness.longest
+            alive |= self._state.last[:keys] > self._state.watermark - late
         self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
         if 2 * np.count_nonzero(alive) > keys:
             return
@@ -307,6 +309,8 @@ class Operator:
         self._state.keys.keep(alive)
         for lane in self._state.lanes:
             lane.keep_keys(alive)
+        gone = self._state.last[:keys][~alive]
+        self._state.forgotten = max(self._state.forgotten, int(gone.max(initial=ALWAYS)))
         self._state.last = self._state.last[:keys][alive]
         self._state.grow_keys()
 
@@ -360,9 +364,17 @@ class Operator:
             query = replace(self.query, windows={**self.query.windows, name: window})
             if self._state.aggregates:
                 watermark = ALWAYS if self._state.watermark is None else self._state.watermark
-                seen, plan = max(self._state.latest, watermark), query.plan(self.plan.kind)
-                state = (self._state.aggregates, watermark, seen, journal)
-                self._state.lanes = add_window(plan, self._state.lanes, name, *state)
+                state = self._state
+                state.lanes = add_window(
+                    query.plan(self.plan.kind),
+                    state.lanes,
+                    name,
+                    state.aggregates,
+                    state.lateness,
+                    watermark,
+                    state.joining(),
+                    journal,
+                )
                 self._state.grow_keys()
             self._redefine(query)
 
@@ -423,7 +435,7 @@ class Operator:
 
     def _plain(self, known: Identity | None = None) -> dict[str, Any]:
         known = identity(self.query) if known is None else known
-        return {"query": known, "plan": self.plan.kind, **self._state.plain()}
+        return {"format": FORMAT, "query": known, "plan": self.plan.kind, **self._state.plain()}
 
     @classmethod
     def restore(cls, query: Query, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
@@ -442,6 +454,11 @@ class Operator:
         """Return the operator that plain() was taken of; `known` is the query's identity, if made."""
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
+        if state.get("format") != FORMAT:
+            raise SnapshotError(
+                f"the snapshot's state is in format {state.get('format')!r}, and {FORMAT} is read here: "
+                "an older or newer muntin wrote it"
+            )
         known = identity(query) if known is None else known
         refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:

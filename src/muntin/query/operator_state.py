@@ -15,8 +15,12 @@ from muntin.query.query import Query
 from muntin.query.result_table import time_type
 from muntin.slicing.arena import whole
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, longer
+from muntin.slicing.lane import Joining, Lane, longer
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
+
+FORMAT = 4
+"""The version of what is saved."""
 
 
 @dataclass
@@ -40,12 +44,14 @@ class OperatorState:
     """What an operator holds; aggregates and lanes are made when the first batch shows their types."""
 
     keys: KeyTable
+    lateness: Lateness
     aggregates: list[BoundAggregate] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     time_type: pa.DataType = field(default_factory=pa.null)
     watermark: int | None = None
     latest: int = ALWAYS  # the last time of a row
     last: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # the same for each key
+    forgotten: int = ALWAYS  # the latest of those of keys that were forgotten
     counters: Counters = field(default_factory=Counters)
 
     def note(self, journal: Journal) -> None:
@@ -62,6 +68,18 @@ class OperatorState:
             lane.grow_keys(keys, start)
         size = max((lane.space for lane in self.lanes), default=0)
         self.last = longer(self.last, size, ALWAYS)
+
+    def came(self, keys: Array, times: Array, journal: Journal) -> None:
+        """Note the times of rows that came."""
+        journal.items(keys, self.last)
+        np.maximum.at(self.last, keys, times)
+        self.latest = max(self.latest, int(times.max(initial=ALWAYS)))
+
+    def joining(self) -> Joining:
+        """Return what windows that begin now have to know of the stream."""
+        watermark = ALWAYS if self.watermark is None else self.watermark
+        last = self.last[: len(self.keys)].copy()
+        return Joining(max(self.latest, watermark), last, self.forgotten)
 
     def counted(self) -> Counters:
         """Return what was done so far, and what is held now."""
@@ -82,7 +100,9 @@ class OperatorState:
         }
         return {
             "watermark": self.watermark,
+            "lateness": self.lateness.plain(),
             "latest": self.latest,
+            "forgotten": self.forgotten,
             "time_type": str(self.time_type),
             "types": {name: kind.plain() for name, kind in types.items()},
             "keys": self.keys.plain(),
@@ -96,9 +116,11 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
     """Return the state that was saved of an operator, or raise what its parts raise if it is damaged."""
     state = OperatorState(
         KeyTable.from_plain(query.keys, plain["keys"]),
+        Lateness.from_plain(plain["lateness"]),
         time_type=time_type(plain["time_type"]),
         watermark=_moment(plain["watermark"]),
         latest=int(plain["latest"]),
+        forgotten=int(plain["forgotten"]),
         counters=Counters(**{name: int(count) for name, count in plain["counters"].items()}),
     )
     if not plain["lanes"]:
@@ -107,7 +129,8 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
     state.aggregates = [BoundAggregate.of(n, a, types) for n, a in query.aggregates.items()]
     for kind, names, saved in plain["lanes"]:
         windows = {name: query.windows[name] for name in names}
-        lane = build_lane(plan, plan_lane(query, plan.kind, kind, windows), state.aggregates)
+        planned = plan_lane(query, plan.kind, kind, windows)
+        lane = build_lane(plan, planned, state.aggregates, state.lateness)
         lane.load(saved)
         if lane.keys != len(state.keys):
             raise ValueError(f"{lane.keys} of {len(state.keys)} keys in a lane")

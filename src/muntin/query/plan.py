@@ -12,7 +12,7 @@ from html import escape
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
 from muntin.windows import Periodic, Window
-from muntin.windows.window import COLUMN, CONTEXT, COUNTS, SESSION, TIME
+from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, SESSION, TIME
 
 PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
 BUCKET = "bucket"
@@ -133,7 +133,7 @@ def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) ->
 
 
 def _keeps_rows(query: Query, kind: str, lane: str) -> tuple[bool, str]:
-    if lane == CONTEXT:
+    if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
     if lane == COUNTS:
         return True, "a row out of order changes the count of all rows behind it"
@@ -150,7 +150,7 @@ def _keeps_rows(query: Query, kind: str, lane: str) -> tuple[bool, str]:
 def _slices(query: Query, kind: str, lane: str) -> str:
     if lane == SESSION:
         return "one per session; a late row may join two"
-    if lane == CONTEXT:
+    if lane in FROM_ROWS:
         return "one per row; windows are found in the rows of a key when it reports"
     if lane == BUCKET:
         return "none: a bucket per window, into which each of its rows is copied"
@@ -168,7 +168,7 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     late = f" and {query.lateness} of lateness" if query.allowed else ""
     if lane == SESSION:
         return f"the sessions of the last two gaps{late}"
-    if lane == CONTEXT:
+    if lane in FROM_ROWS:
         return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
         return f"the rows of the longest window{late}, and those the watermark has not passed"
@@ -194,7 +194,7 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "lazy", "a window is one bucket"
     if lane == TIME and kind == "tuple buffer":
         return "folded", "each window is folded from its rows, nothing is shared"
-    if kind in ("eager", "aggregate tree") and lane != CONTEXT:
+    if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
     return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.dataframes.batches import Batch, column_names, drop_bad_rows, read_batch
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
-from muntin.slicing.lanes.context_lane import ROW
+from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, Array
 from muntin.windows import (
     ContextAwareWindow,

@@ -21,6 +21,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
@@ -75,11 +76,20 @@ class Prepared:
 class Setting:
     """What a query and its plan ask of a lane."""
 
-    lateness: int  # how long after its end a window still changes
+    lateness: Lateness  # how long after its end a window still changes
     ordered: bool  # whether rows of a key come in order of time: each is a watermark for its key
     changes: bool  # whether only windows that differ from the one before are reported
     refolds: bool  # whether an aggregate that is not commutative needs kept rows
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What is known of a stream when windows are added to it."""
+
+    latest: int  # no row came at a later time, and no watermark
+    last: Array  # the last time of a row, of each key
+    forgotten: int  # keys whose last row was not later may have been forgotten
 
 
 class Lane(ABC):
@@ -89,6 +99,7 @@ class Lane(ABC):
     names: list[str]  # the windows, in the order of their numbers in a report
     windows: dict[str, Any]
     partials: list[Partials]  # one per aggregate
+    lateness: Lateness
     keys: int = 0  # the number of keys
 
     @classmethod
@@ -143,8 +154,8 @@ class Lane(ABC):
         """Serve a window no more; there are others."""
 
     @abstractmethod
-    def join_stream(self, latest: int) -> None:
-        """Begin in a stream of which rows up to `latest` were not seen: report only whole windows."""
+    def join_stream(self, joining: Joining) -> None:
+        """Begin in a stream of which earlier rows were not seen: report only whole windows."""
 
     @abstractmethod
     def alive(self) -> Array:

@@ -1,9 +1,11 @@
 """How far times and measures may reach, so that arithmetic on 64 bits never overflows."""
 
+import numpy as np
+
 from muntin.slicing.tables import Array
 from muntin.windows.periodic import FURTHEST
 
-__all__ = ["ALWAYS", "END_OF_TIME", "FAR", "NEVER", "Array"]
+__all__ = ["ALWAYS", "END_OF_TIME", "FAR", "NEVER", "Array", "less"]
 
 NEVER = 2**63 - 1
 """Later than any time: the time at which something that will not happen is due."""
@@ -13,3 +15,8 @@ FAR = FURTHEST
 """Times and measures stay within this distance of 0, so that sums of a few sizes do not overflow."""
 END_OF_TIME = 2 * FAR
 """No window that holds a time ends later, and no watermark is later."""
+
+
+def less(values: Array, amount: int) -> Array:
+    """Subtract, with the earliest time there is as the floor."""
+    return np.where(values < ALWAYS + amount, ALWAYS, values - amount)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from muntin.slicing.limits import Array
+from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.report_pieces import Expected, refuse_countless
 from muntin.windows import Ticking
 
 
@@ -18,3 +19,11 @@ def ends_after_rows(window: Ticking, times: Array, upto: int) -> Array:
     origin = window.origin % window.every
     ends = ((times - origin) // window.every + 1) * window.every + origin
     return np.unique(ends[ends <= upto])
+
+
+def expected_ends(name: str, window: Ticking, after: Array, upto: Array) -> Expected:
+    """Return about how many windows end in stretches of time, one per key, and between which times."""
+    stretch = float(np.sum(upto.astype(np.float64) - after))
+    refuse_countless(name, stretch / window.every)
+    first, last = int(after.min(initial=NEVER)), int(upto.max(initial=ALWAYS))
+    return Expected(int(stretch / window.every), first, last)

@@ -28,7 +28,7 @@ from muntin.query.query import Query
 from muntin.spark.packing import Packing
 from muntin.spark.state_blocks import HEAD, cut, joined
 
-FORMAT = 3
+FORMAT = 4
 HEADER = "header"
 BASE = "base"
 """A small block that tells of which micro-batch the blocks are, so that it can be read every time."""

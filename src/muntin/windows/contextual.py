@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from muntin.windows.periodic import _length, _origin
 from muntin.windows.window import (
-    CONTEXT,
     FORWARD_CONTEXT_AWARE,
+    LAST_ROWS,
+    POLICY,
     SESSION,
     ContextAwareWindow,
     Window,
@@ -51,10 +52,6 @@ class Ticking(Window):
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
 
-    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
-        del name, ordered
-        return CONTEXT, ""
-
     def describe(self) -> str:
         start = f" from {self.origin}" if self.origin else ""
         return f"{self._content()} every {self.every}{start}"
@@ -77,6 +74,10 @@ class LastN(Ticking):
     def __init__(self, n: int, every: Any, *, origin: Any = 0) -> None:
         object.__setattr__(self, "n", _length("n", n, "count"))
         self._tick(every, origin)
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del ordered
+        return LAST_ROWS, name
 
     def _content(self) -> str:
         return f"LastN {self.n} rows"
@@ -110,6 +111,10 @@ class Policy(Ticking):
             )
         object.__setattr__(self, "policy", policy)
         self._tick(every, origin)
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        del ordered
+        return POLICY, name
 
     def _content(self) -> str:
         return f"Policy {self.policy.name}"

@@ -20,7 +20,10 @@ COLUMN = "column"  # the same over a column that advances
 RANKS = "ranks"  # the same over the number of rows, in a stream in order
 COUNTS = "counts"  # the same in a stream out of order
 SESSION = "session"  # one session window
-CONTEXT = "context"  # windows whose edges depend on rows, which are kept
+CONTEXT = "context"  # one window between rows that open one; rows are kept
+LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
+POLICY = "policy"  # the rows that a policy has left, which are kept
+FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY)
 
 
 class Window(ABC):
@@ -121,8 +124,8 @@ class ContextAwareWindow(Window):
         """
 
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
-        del name, ordered
-        return CONTEXT, ""
+        del ordered
+        return CONTEXT, name
 
     def describe(self) -> str:
         return own_name(self)

@@ -9,8 +9,8 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.lane import Prepared
-from muntin.slicing.lanes.grid_lane import GridLane, less
-from muntin.slicing.limits import Array
+from muntin.slicing.lanes.grid_lane import GridLane
+from muntin.slicing.limits import Array, less
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import END, HI, LO, START
 from muntin.windows import ContextFreeWindow, Periodic
@@ -38,7 +38,7 @@ class BucketLane(GridLane):
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)
         window = self._window
-        past = less(self._after[rows.keys] if self._stride else self._after, self.lateness)
+        past = self.lateness.past(self._after[rows.keys] if self._stride else self._after)
         last = (rows.times - window.origin) // window.every * window.every + window.origin
         counts = last + window.size > np.maximum(rows.times, past)
         rows = rows.take(np.nonzero(counts)[0])
@@ -53,7 +53,7 @@ class BucketLane(GridLane):
     def _copies(self, rows: Rows) -> tuple[Rows, Array]:
         """Return each row once per window that holds it and is not past, and the windows' starts."""
         window = self._window
-        past = less(self._after[rows.keys] if self._stride else self._after, self.lateness)
+        past = self.lateness.past(self._after[rows.keys] if self._stride else self._after)
         last = (rows.times - window.origin) // window.every * window.every + window.origin
         copies = -(-window.size // window.every)
         starts = (last[:, None] - window.every * np.arange(copies)).ravel()

@@ -19,8 +19,9 @@ from muntin.slicing.edges import Edges, EveryRow
 from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
-from muntin.slicing.lane import Prepared, Report, Setting, lines, longer, together
-from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
+from muntin.slicing.lateness import Lateness
+from muntin.slicing.limits import ALWAYS, NEVER, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
@@ -75,7 +76,7 @@ class GridLane(SliceLane):
         windows: dict[str, ContextFreeWindow],
         partials: list[Partials],
         *,
-        lateness: int,
+        lateness: Lateness,
         per_key: bool = False,
         width: int = PLAIN_SLICE,
         changes: bool = False,
@@ -107,7 +108,7 @@ class GridLane(SliceLane):
             per_key=setting.ordered,
             width=REFOLDED_SLICE if setting.refolds else PLAIN_SLICE,
             changes=setting.changes,
-            remembers=setting.lateness > 0,
+            remembers=setting.lateness.longest > 0,
             every_row=setting.every_row,
         )
 
@@ -156,10 +157,10 @@ class GridLane(SliceLane):
         self._define(windows)
         self.due[self.slices.length > 0] = ALWAYS
 
-    def join_stream(self, latest: int) -> None:
-        self._lost = max(self._lost, latest + 1)
+    def join_stream(self, joining: Joining) -> None:
+        self._lost = max(self._lost, joining.latest + 1)
         windows, self.windows = self.windows, {}
-        self.redefine(windows, latest)
+        self.redefine(windows, joining.latest)
 
     def alive(self) -> Array:
         changing = False if self._changed is None else self._changed.alive(self.keys)
@@ -239,12 +240,12 @@ class GridLane(SliceLane):
         after = self._after[rows.keys] if self._stride else self._after
         doubtful = np.arange(len(rows))
         if self._surely is not None:
-            latest = less(after, self._surely + self.lateness)
+            latest = less(self.lateness.past(after), self._surely)
             doubtful = np.nonzero(measure < latest)[0]
         if len(doubtful) == 0:
             return None
         values = measure[doubtful]
-        past = less(after[doubtful] if self._stride else after, self.lateness)
+        past = self.lateness.past(after[doubtful] if self._stride else after)
         counts = np.ones(len(rows), np.bool_)
         counts[doubtful] = self._last_ends(values) > np.maximum(past, values)
         return None if counts.all() else counts
@@ -359,7 +360,7 @@ class GridLane(SliceLane):
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
         self.refresh(journal)
         upto = np.maximum(watermark, self._after)
-        past, final = less(self._after, self.lateness), less(upto, self.lateness)
+        past, final = self.lateness.past(self._after), self.lateness.past(upto)
         windows = self._due(upto, past, final, journal)
         report = self.changes(self.answer(windows), final, journal)
         self.drop_kept(journal)
@@ -476,11 +477,6 @@ class GridLane(SliceLane):
                 lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
                 lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
         return np.array(lines, np.int64).reshape(-1, LISTED_COLUMNS)
-
-
-def less(values: Array, amount: int) -> Array:
-    """Subtract, with the earliest time there is as the floor."""
-    return np.where(values < ALWAYS + amount, ALWAYS, values - amount)
 
 
 def never_falls(values: Array) -> bool:

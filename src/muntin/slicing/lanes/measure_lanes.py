@@ -13,8 +13,9 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.edges import Edges
-from muntin.slicing.lane import NO_GROUPS, Prepared, Report, Setting, longer
-from muntin.slicing.lanes.grid_lane import GridLane, less
+from muntin.slicing.lane import NO_GROUPS, Joining, Prepared, Report, Setting, longer
+from muntin.slicing.lanes.grid_lane import GridLane
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
@@ -51,7 +52,7 @@ class MeasuredLane(GridLane):
         windows: dict[str, ContextFreeWindow],
         partials: list[Partials],
         *,
-        lateness: int,
+        lateness: Lateness,
         ordered: bool,
         width: int = PLAIN_SLICE,
         changes: bool = False,
@@ -59,13 +60,12 @@ class MeasuredLane(GridLane):
         super().__init__(
             windows,
             partials,
-            lateness=0,
+            lateness=lateness,
             per_key=True,
             width=width,
             changes=changes,
-            remembers=lateness > 0,
+            remembers=lateness.longest > 0,
         )
-        self._allowed = lateness
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
         self._shared = set() if ordered else {"_time"}
@@ -84,8 +84,8 @@ class MeasuredLane(GridLane):
     def _recuts(self) -> bool:
         return False
 
-    def join_stream(self, latest: int) -> None:
-        del latest
+    def join_stream(self, joining: Joining) -> None:
+        del joining
         ((name, window),) = self.windows.items()
         raise ValueError(
             f"window {name!r} is measured in {window.measure!r}, and rows that came before it was added "
@@ -106,7 +106,7 @@ class MeasuredLane(GridLane):
 
     def _in_time(self, rows: Rows) -> Array:
         time = self._time[rows.keys] if self._ordered else self._time
-        counts: Array = rows.times >= less(time, self._allowed)
+        counts: Array = rows.times >= self.lateness.past(time)
         return counts
 
     def _pass(self, watermark: Array) -> None:
@@ -175,7 +175,7 @@ class DeltaLane(MeasuredLane):
         self.refresh(journal)
         self._pass(watermark)
         upto = np.maximum(self._come_to(self._time), self._after)
-        self._final = np.maximum(self._come_to(less(self._time, self._allowed)), self._final)
+        self._final = np.maximum(self._come_to(self.lateness.past(self._time)), self._final)
         windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
         report = self.changes(self.answer(windows), self._final, journal)
         self.drop_kept(journal)
@@ -268,7 +268,7 @@ class CountLane(MeasuredLane):
         self._moved_from = np.full_like(self._moved_from, NEVER)
         self.refresh(journal)
         upto = np.maximum(self._rows_before(self._time), self._after)
-        final = self._rows_before(less(self._time, self._allowed))
+        final = self._rows_before(self.lateness.past(self._time))
         before = self._after
         windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE

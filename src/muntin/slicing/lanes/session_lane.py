@@ -11,8 +11,9 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Prepared, Report, Setting, lines, longer
-from muntin.slicing.limits import ALWAYS, Array
+from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer
+from muntin.slicing.lateness import Lateness
+from muntin.slicing.limits import ALWAYS, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
@@ -53,7 +54,7 @@ class SessionLane(SliceLane):
         window: Session,
         partials: list[Partials],
         *,
-        lateness: int,
+        lateness: Lateness,
         per_key: bool,
         keeps_rows: bool,
     ) -> None:
@@ -79,8 +80,8 @@ class SessionLane(SliceLane):
             keeps_rows=setting.refolds,
         )
 
-    def join_stream(self, latest: int) -> None:
-        self.begins = latest + self.gap + 1  # no row before belongs to such a session
+    def join_stream(self, joining: Joining) -> None:
+        self.begins = joining.latest + self.gap + 1  # no row before belongs to such a session
 
     def remove(self, name: str, latest: int) -> None:
         raise NotImplementedError(f"{name!r} is the only window of its lane")
@@ -94,9 +95,7 @@ class SessionLane(SliceLane):
         """Return which rows count (whose own session would not be past), and those folded."""
         del journal
         after = self._after[rows.keys] if self._stride else self._after
-        counts = rows.times > np.maximum(after, ALWAYS + self.gap + self.lateness) - (
-            self.gap + self.lateness
-        )
+        counts = rows.times > less(self.lateness.past(after), self.gap)
         rows = rows if counts.all() else rows.take(np.nonzero(counts)[0])
         if len(rows) == 0:
             return counts, None
@@ -176,12 +175,12 @@ class SessionLane(SliceLane):
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
         self._note_due(journal)
-        upto, gaps = (self._after, self._stride), (self.gap, self.lateness)
+        upto = (self._after, self.lateness.past(self._after), self._stride)
         key, gathered = 0, [lines(0)]
         while key < self.keys:
             keys = (key, self.keys)
             key, count = compiled_loops().report_sessions(
-                keys, self.slices.runs(), self.due, upto, gaps, self._out
+                keys, self.slices.runs(), self.due, upto, self.gap, self._out
             )
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:

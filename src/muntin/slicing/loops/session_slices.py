@@ -6,6 +6,7 @@ from muntin.kernels.loops.instructions import entry
 from muntin.kernels.loops.slice_log import ADD, CLOSE, JOIN, LATE, NEW
 from muntin.slicing.limits import ALWAYS, NEVER
 from muntin.slicing.loops.arena_moves import log_step, open_place
+from muntin.slicing.loops.grid_reports import next_drop
 from muntin.slicing.tables import (
     END,
     GONE_FIRST,
@@ -205,16 +206,15 @@ def report_session_run(table: Any, places: Any, key: Any, gap: Any, upto: Any, o
 
 
 @entry
-def report_sessions(keys: Any, runs: Runs, due: Any, upto: Any, gaps: Any, out: Any) -> Any:
+def report_sessions(keys: Any, runs: Runs, due: Any, upto: Any, gap: Any, out: Any) -> Any:
     """Report the sessions that are due or changed, key by key, and drop those that no row can reach.
 
-    `keys` are (the first key, behind the last), `upto` is (watermarks, stride), and `gaps` are the gap
-    and the lateness. Return (the key to go on with, sessions); a key whose sessions do not fit is not
-    begun.
+    `keys` are (the first key, behind the last), `upto` are watermarks, the ends up to which
+    nothing changes any more, and their stride. Return (the key to go on with, sessions); a key whose
+    sessions do not fit is not begun.
     """
     table, head, length = runs
-    watermarks, stride = upto
-    gap, lateness = gaps
+    watermarks, past, stride = upto
     n = 0
     for k in range(keys[0], keys[1]):
         u = watermarks[k * stride]
@@ -225,12 +225,14 @@ def report_sessions(keys: Any, runs: Runs, due: Any, upto: Any, gaps: Any, out: 
         if n + tail - h > len(out):
             return k, n
         n, wake = report_session_run(table, (h, tail), k, gap, u, (out, n))
-        reach = 2 * gap + lateness
-        while h < tail and table[h, SESSION_REPORTED] == 1 and table[h, SLICE_LAST] + reach <= u:
+        final, reach = past[k * stride], 2 * gap
+        while (
+            h < tail and table[h, SESSION_REPORTED] == 1 and table[h, SLICE_LAST] + reach <= final
+        ):
             h += 1
         length[k] = tail - h
         head[k] = h
         if h < tail and table[h, SESSION_REPORTED] == 1:
-            wake = min(wake, table[h, SLICE_LAST] + reach)
+            wake = min(wake, next_drop(table[h, SLICE_LAST] + reach - 1, u, final))
         due[k] = wake
     return keys[1], n

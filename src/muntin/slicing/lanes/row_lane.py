@@ -1,0 +1,273 @@
+"""Windows that are found in the rows of a key: what punctuations, policies and the last n rows share.
+
+Rows are kept (EDBT 2019, section 5.1), each lifted to a slice of its own, and windows are merged from
+them by one shared scan. A subclass finds the windows of one key in its kept rows. Work per report is
+O(rows of the windows concerned), key by key.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from muntin.journal import Journal
+from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.arena import span, whole
+from muntin.slicing.lane import (
+    NO_GROUPS,
+    Joining,
+    Lane,
+    Prepared,
+    Report,
+    Setting,
+    beginnings,
+    longer,
+)
+from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.partials import Partials
+from muntin.slicing.report_pieces import Expected
+from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.tables import (
+    HI,
+    KEY,
+    LO,
+    REPORT_COLUMNS,
+    ROW_NEW,
+    ROW_TIME,
+)
+from muntin.slicing.tick_ends import expected_ends
+
+ROW = "row"
+"""The name under which rows come as dicts, for windows that look at them."""
+Line = tuple[int, int, int, int, int, int, int]
+"""A row of a report."""
+NO_WINDOWS = np.zeros((0, REPORT_COLUMNS), np.int64)
+
+
+class RowLane(Lane):
+    """One window over kept rows.
+
+    Of a window that was added to a running query, rows before the key's last row at that time do not
+    count: `begins` has that time per key. Keys that were first seen later have `unknown`: ALWAYS if
+    they surely had no rows before, a little more if they may have been forgotten.
+    """
+
+    NEEDS_ROWS: ClassVar[bool] = True
+    """Whether the window looks at rows as dicts."""
+
+    def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
+        self.names = [name]
+        self.windows = {name: window}
+        self.window = window
+        self.partials = partials
+        self.lateness = setting.lateness
+        self.keys = 0
+        held: list[Partials | None] = [*partials]
+        self.kept = KeptRows(held, ROW if self.NEEDS_ROWS else None)
+        self._changes = setting.changes
+        self._ordered = setting.ordered
+        self._time = np.full(int(not setting.ordered), ALWAYS)
+        self._first_rank = np.zeros(0, np.int64)
+        self._begins = np.zeros(0, np.int64)
+        self._unknown = ALWAYS
+        self._fresh: dict[
+            int, int
+        ] = {}  # the time of the earliest new row, for keys that have some
+
+    @classmethod
+    def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
+        ((name, window),) = windows.items()
+        return cls(name, window, partials, setting)
+
+    # Windows and keys come and go
+
+    def join_stream(self, joining: Joining) -> None:
+        self._unknown = ALWAYS + 1 if joining.forgotten > ALWAYS else ALWAYS
+        self._begins = joining.last.copy()
+
+    def remove(self, name: str, latest: int) -> None:
+        raise NotImplementedError(f"{name!r} is the only window of its lane")
+
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        self.keys = keys
+        self.kept.runs.grow_keys(keys)
+        self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
+        self._begins = longer(self._begins, self.kept.runs.keys, self._unknown)
+        if self._ordered:
+            self._time = longer(self._time, self.kept.runs.keys, watermark)
+
+    def alive(self) -> Array:
+        """Return which keys have anything that must be kept: all, for windows are made of what came."""
+        return np.ones(self.keys, np.bool_)
+
+    def keep_keys(self, alive: Array) -> None:
+        padded = np.append(alive, np.zeros(self.kept.runs.keys - len(alive), np.bool_))
+        self.keys = int(np.count_nonzero(alive))
+        self._first_rank, self._begins = self._first_rank[padded], self._begins[padded]
+        if self._ordered:
+            self._time = self._time[padded]
+        self.kept.runs.compact(padded)
+        number = np.cumsum(padded) - 1
+        self._renumber({key: int(number[key]) for key in np.nonzero(padded)[0].tolist()})
+
+    def _renumber(self, numbers: dict[int, int]) -> None:
+        """Know keys by new numbers, and forget those that have none."""
+        self._fresh = {numbers[key]: t for key, t in self._fresh.items() if key in numbers}
+
+    # Rows come in
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count, and those lifted."""
+        del journal
+        time = self._time[rows.keys] if self._ordered else self._time
+        counts = rows.times >= np.maximum(self.lateness.past(time), self._begins[rows.keys])
+        rows = rows.take(np.nonzero(counts)[0]).in_order()
+        if len(rows) == 0:
+            return counts, None
+        self._try(rows)
+        return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
+
+    def _try(self, rows: Rows) -> None:
+        """Let a row that the window cannot take be refused with its batch."""
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        """Keep the rows."""
+        rows = prepared.rows
+        keys, _ = self.kept.insert(rows, prepared.kept, journal)
+        journal.entries(self._fresh, keys.tolist())
+        first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
+        for key, time in zip(keys.tolist(), rows.times[first].tolist(), strict=True):
+            self._fresh[key] = min(time, self._fresh.get(key, NEVER))
+
+    # The watermark advances
+
+    def advance(self, watermark: Array, journal: Journal) -> Report:
+        """Report the windows that are complete or have changed, and retract those that are no more."""
+        before = self._time
+        self._time = np.maximum(watermark, before)
+        final = self.lateness.past(self._time)
+        found = [NO_WINDOWS]
+        visited = self._visited()
+        self._note_visited(visited, journal)
+        for key in visited:
+            place = key if self._ordered else 0
+            after, upto, past = (int(times[place]) for times in (before, self._time, final))
+            found.append(self._report(key, after, upto, past, journal))
+        self._fresh = {}
+        windows = np.concatenate(found)
+        valued = windows[:, HI] > windows[:, LO]
+        lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (LO, HI))
+        keys = beginnings(windows[valued, KEY])
+        runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
+        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+
+    def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
+        """Return the windows of one key to report, and forget the rows that none needs any more."""
+        runs = self.kept.runs
+        head, count = int(runs.head[key]), int(runs.length[key])
+        meta = runs.meta[head : head + count]
+        found, needed = self._find(key, meta, after, upto, final)
+        found[:, [LO, HI]] += head
+        meta[:, ROW_NEW] = 0
+        runs.drop_front(np.array([key]), np.array([needed]), journal)
+        self._first_rank[key] += needed
+        return found
+
+    @abstractmethod
+    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
+        """Return the windows of one key to report, and the number of its rows that none needs.
+
+        `meta` are the kept rows, and windows are given as ranges of them. Windows were reported up to
+        `after`, are complete up to `upto`, and do not change any more up to `final`.
+        """
+
+    @abstractmethod
+    def _visited(self) -> list[int]:
+        """Return the keys that may have something to report."""
+
+    def _note_visited(self, visited: list[int], journal: Journal) -> None:
+        """Note what a report will change of some keys; contexts are told their rows again."""
+        runs, keys = self.kept.runs, np.array(visited, np.int64)
+        journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, ROW_NEW])
+        journal.items(keys, self._first_rank)
+
+    def _rows(self, key: int) -> Array:
+        """Return the kept rows of a key as dicts."""
+        assert self.kept.extra is not None
+        head = int(self.kept.runs.head[key])
+        rows: Array = self.kept.extra.array[head : head + int(self.kept.runs.length[key])]
+        return rows
+
+    def _with_rows(self) -> list[int]:
+        keys: list[int] = np.nonzero(self.kept.runs.length)[0].tolist()
+        return keys
+
+    def _expected_ticks(self, watermark: Array) -> Expected:
+        """Return about how many windows will be due, if they are reported at each tick."""
+        keys = np.array(self._with_rows(), np.int64)
+        first = self.kept.runs.meta[self.kept.runs.head[keys], ROW_TIME]
+        places = keys if self._ordered else np.zeros(len(keys), np.int64)
+        after = np.maximum(first, self._time[places])
+        upto = np.maximum(after, watermark[places])
+        return expected_ends(self.names[0], self.window, after, upto)
+
+    # State
+
+    def parts(self) -> list[Any]:
+        return [self, *self.kept.parts()]
+
+    def retype(self, i: int, kernels: SliceKernels) -> None:
+        self.partials[i].retype(kernels)
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "kept": self.kept.plain(self.keys),
+            "time": self._time[: self.keys] if self._ordered else self._time,
+            "first_rank": self._first_rank[: self.keys],
+            "fresh": list(self._fresh.items()),
+            "begins": self._begins[: self.keys],
+            "unknown": self._unknown,
+        }
+
+    def load(self, plain: dict[str, Any]) -> None:
+        self.kept.load(plain["kept"])
+        keys = len(plain["kept"]["lengths"])
+        ranks = whole(plain["first_rank"], count=keys)
+        if not ((ranks >= 0) & (ranks <= FAR)).all():
+            raise ValueError("the rank of a key's first row is a number of rows")
+        self._unknown = int(plain["unknown"])
+        self.grow_keys(keys)
+        time = whole(plain["time"], count=min(len(self._time), max(keys, 1)))
+        self._time[: len(time)] = time
+        self._first_rank[:keys] = ranks
+        self._begins[:keys] = whole(plain["begins"], count=keys)
+        self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
+        for key, moment in self._fresh.items():
+            if moment not in self._times_of(key):
+                raise ValueError(f"no row of key {key} came at {moment}")
+
+    def _times_of(self, key: int) -> Array:
+        """Return the times of a key's rows, or raise ValueError if there is no such key."""
+        if type(key) is not int or not 0 <= key < self.keys:
+            raise ValueError(f"{key!r} is not one of {self.keys} keys")
+        runs = self.kept.runs
+        times: Array = runs.meta[runs.head[key] : runs.head[key] + runs.length[key], ROW_TIME]
+        return times
+
+    @property
+    def space(self) -> int:
+        return self.kept.runs.keys
+
+    @property
+    def rows_kept(self) -> int:
+        return len(self.kept)
+
+    @property
+    def bytes(self) -> int:
+        return self.kept.bytes
+
+
+def as_lines(windows: list[Line]) -> Array:
+    """Return rows of a report as a table."""
+    return np.array(windows, np.int64).reshape(-1, REPORT_COLUMNS)
