@@ -7,9 +7,9 @@ from itertools import count
 from unittest.mock import patch
 
 import pyarrow as pa
-import pytest
 
 import muntin as mt
+from muntin.query.lane_factory import EVERY_ROW
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 from tests.changing_cases import SCHEMA, Changed, bound
@@ -155,15 +155,19 @@ BROKEN = mt.Aggregate("broken", 0, broken_lift, max, columns=("n",), commutative
 
 def row_at(oracle):
     """Return a row that may come next."""
-    t = max([0, *(arrival.values["t"] for arrival in oracle.log)])
+    t = max([0, oracle.watermark, *(arrival.values["t"] for arrival in oracle.log)])
     return dict.fromkeys(SCHEMA.names) | {"t": t, "room": "a", "plug": 0, "n": 0, "km": t}
 
 
 def refused(operator, call, error):
     """Call what must fail, and look whether it has changed anything."""
     before, query = operator.snapshot(), operator.query
-    with pytest.raises(error):
+    try:
         call()
+    except error:
+        pass
+    else:
+        raise AssertionError("a call that must fail did not")
     assert operator.snapshot() == before, "a call that failed has changed something"
     assert operator.query == query
 
@@ -215,7 +219,8 @@ def broken_window(operator, row):
     except ZeroDivisionError:
         assert operator.snapshot() == before
         return
-    refused(operator, lambda: operator.process([row]), ZeroDivisionError)
+    if operator.plan.kind not in EVERY_ROW:  # these look for edges when they report
+        refused(operator, lambda: operator.process([row]), ZeroDivisionError)
     operator.remove_window("broken")
 
 
