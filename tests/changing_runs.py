@@ -9,7 +9,6 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import muntin as mt
-from muntin.query.lane_factory import EVERY_ROW
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 from tests.changing_cases import SCHEMA, Changed, bound
@@ -40,7 +39,7 @@ def run_operator(case):
         elif kind == "restart":
             operator = operator.query.restore(operator.snapshot())
         elif kind == "bad":
-            BAD[int(given[0] * len(BAD))](operator, row_at(oracle))
+            operator = BAD[int(given[0] * len(BAD))](operator, row_at(oracle)) or operator
         elif kind == "change":
             for call in changed.calls(given[0], consumer):
                 changed.apply(call)
@@ -212,23 +211,35 @@ def negative_lateness(operator, _row):
 
 
 def broken_window(operator, row):
-    """Add a window whose edges cannot be found; what comes fails until it is removed."""
+    """Add a window whose edges cannot be found, and remove it."""
     before = operator.snapshot()
     try:
         operator.add_window("broken", Broken())
     except ZeroDivisionError:
         assert operator.snapshot() == before
-        return
-    if operator.plan.kind not in EVERY_ROW:  # these look for edges when they report
-        refused(operator, lambda: operator.process([row]), ZeroDivisionError)
+        return None
+    operator = hurt(operator, row)
     operator.remove_window("broken")
+    return operator
 
 
 def broken_aggregate(operator, row):
-    """Add an aggregate that cannot lift a value; what comes fails until it is removed."""
+    """Add an aggregate that cannot lift a value, and remove it."""
     operator.add_aggregate("broken", BROKEN)
-    refused(operator, lambda: operator.process([row]), ZeroDivisionError)
+    operator = hurt(operator, row)
     operator.remove_aggregate("broken")
+    return operator
+
+
+def hurt(operator, row):
+    """Give a row to something broken; return the operator without it, if nothing broken was needed."""
+    before = operator.snapshot()
+    try:
+        operator.process([row])
+    except ZeroDivisionError:
+        assert operator.snapshot() == before, "a call that failed has changed something"
+        return operator
+    return operator.query.restore(before)
 
 
 BAD = (
