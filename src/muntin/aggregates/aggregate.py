@@ -91,7 +91,7 @@ class Aggregate:
     `version` replaces the digest of your functions where a saved state is compared with the aggregate
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
     their name, version and `parameters` instead; one whose functions are not those that it was `made_of`
-    is your own.
+    is your own. `only` are the windows of a query that it belongs to, if not to all: see `over`.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -128,6 +128,7 @@ class Aggregate:
     gives_rows: bool = False
     counts_rows: bool = False
     made_of: tuple[Any, ...] = ()
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.is_built_in and any(map(is_not, self.made_of[1:], functions_of(self))):
@@ -154,6 +155,23 @@ class Aggregate:
     def __repr__(self) -> str:
         columns = f" of {', '.join(map(repr, self.columns))}" if self.columns else ""
         return f"<Aggregate {self.name}{columns}>"
+
+    def over(self, *windows: str) -> "Aggregate":
+        """Return the aggregate for some windows of a query; it is null in the others.
+
+        >>> import muntin as mt
+        >>> windows = {"minute": mt.Tumbling(60), "hour": mt.Tumbling(3600)}
+        >>> aggregates = {"n": mt.Count(), "median": mt.Median("watts").over("hour")}
+        >>> query = mt.Query(time="t", windows=windows, aggregates=aggregates)
+        >>> query.run({"t": [1, 2], "watts": [5.0, 7.0]}).select(["window", "median"]).to_pylist()
+        [{'window': 'minute', 'median': None}, {'window': 'hour', 'median': 6.0}]
+        """
+        if not windows or not all(isinstance(name, str) for name in windows):
+            raise TypeError(
+                f"aggregate {self.name!r}: over takes names of windows, as in over('hour'), "
+                f"got {windows!r}"
+            )
+        return replace(self, only=tuple(dict.fromkeys(windows)))
 
     @property
     def is_built_in(self) -> bool:

@@ -25,6 +25,7 @@ def identity_of(aggregate: Aggregate) -> Identity:
         "columns": list(aggregate.columns),
         "parameters": {name: plain(value) for name, value in aggregate.parameters},
         "parts": [identity_of(part) for part in aggregate.parts],
+        "over": sorted(aggregate.only),
     }
     if aggregate.is_built_in:
         return {**identity, "nulls": aggregate.nulls, "version": aggregate.version}

@@ -25,6 +25,7 @@ from muntin.dataframes.column_types import ColumnType, arrow_result, check_takes
 from muntin.dataframes.columns import Array, Column
 from muntin.kernels.slice_kernels import SliceKernels, slice_kernels
 from muntin.query.query import columns_of
+from muntin.slicing.since import ABSENT, without
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,15 @@ class BoundAggregate:
         """Whether the types of all columns are known."""
         return all(column.is_known for column in self.types)
 
+    @property
+    def column_types(self) -> list[tuple[str, ColumnType]]:
+        """The columns with their types."""
+        return list(zip(self.columns, self.types, strict=True))
+
+    def nothing(self, count: int) -> tuple[Array, ...]:
+        """Return results as kernels give them, none of which has a value."""
+        return without(self.kernels.outputs(count), np.ones(count, np.bool_))
+
     def inputs(self, batch: Batch) -> tuple[Array, ...]:
         """Return what the kernels take of a batch whose columns have the types of this feed."""
         columns = [batch.columns[name] for name in self.columns]
@@ -94,6 +104,23 @@ class BoundAggregate:
 
     def results(self, outs: tuple[Array, ...]) -> pa.Array:
         """Return results as an Arrow array; DoesNotFitError says which of them does not fit."""
+        if self.kernels.columns is not None:
+            absent = outs[0] == ABSENT
+        elif self.aggregate.gives_rows or self.aggregate.parts:
+            absent = np.fromiter((value is None for value in outs[0]), np.bool_, len(outs[0]))
+        else:
+            return self._present(outs)
+        if not absent.any():
+            return self._present(outs)
+        present = np.flatnonzero(~absent)
+        try:
+            array = self._present(tuple(array[present] for array in outs))
+        except DoesNotFitError as error:
+            raise DoesNotFitError(int(present[error.row]), error.kind) from None
+        return array.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
+
+    def _present(self, outs: tuple[Array, ...]) -> pa.Array:
+        """Return results of windows that have one, which may be null."""
         if self.kernels.columns is None:
             return self._from_objects(outs[0])
         kernel = self.aggregate.kernel

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import SnapshotError, seal, unseal
+from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
-from muntin.aggregates.identity import Identity, refuse_other
+from muntin.aggregates.identity import Identity
 from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
-from muntin.query.lane_factory import add_window, build_lane, remove_window
+from muntin.query.changing import Change, left_of
+from muntin.query.lane_factory import build_lane
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan
 from muntin.query.query import Query, identity
@@ -89,14 +90,17 @@ class Operator:
         if batch.rows == 0:
             return self._table([])
         feeds = self._fed(batch)
-        inputs = [feed.inputs(batch) for feed in feeds]
+        inputs = {feed.name: feed.inputs(batch) for feed in feeds}
         extra = self._needs.extra(batch)
         keys = self._state.keys.number(batch.keys, batch.rows)
         self._adopt(feeds, journal)
-        rows = Rows(keys, owned(batch.times), inputs, extra)
+        rows = Rows(keys, owned(batch.times), [], extra)
         if self.query.ordered:
             self._check_order(rows)
-        admitted = [lane.admit(rows, journal) for lane in self._state.lanes]
+        admitted = [
+            lane.admit(replace(rows, inputs=[inputs[name] for name in lane.aggregates]), journal)
+            for lane in self._state.lanes
+        ]
         for lane, (_, prepared) in zip(self._state.lanes, admitted, strict=True):
             if prepared is not None:
                 lane.commit(prepared, journal)
@@ -110,7 +114,7 @@ class Operator:
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
-        if self._state.aggregates and all(feed.is_known for feed in self._state.aggregates):
+        if self._state.begun and all(feed.is_known for feed in self._state.aggregates):
             return self._state.aggregates
         types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
         for feed in self._state.aggregates:
@@ -119,16 +123,17 @@ class Operator:
         return [BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()]
 
     def _retype(self, feeds: list[BoundAggregate], journal: Journal) -> None:
-        for i, (old, new) in enumerate(zip(self._state.aggregates, feeds, strict=True)):
+        for old, new in zip(self._state.aggregates, feeds, strict=True):
             if old.kernels.columns != new.kernels.columns:
                 for lane in self._state.lanes:
-                    journal.whole(*lane.parts())
-                    lane.retype(i, new.kernels)
+                    if new.name in lane.aggregates:
+                        journal.whole(*lane.parts())
+                        lane.retype(lane.aggregates.index(new.name), new.kernels)
         self._state.aggregates, self._nothing = feeds, None
 
     def _adopt(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes for a first batch, or let them work on types that are known only now."""
-        if not self._state.aggregates:
+        if not self._state.begun:
             self._begin(feeds, journal)
         if feeds is not self._state.aggregates:
             self._retype(feeds, journal)
@@ -136,9 +141,10 @@ class Operator:
 
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
-        self._state.aggregates = feeds
+        self._state.begun, self._state.aggregates = True, feeds
+        bound, lateness = self._state.bound, self._state.lateness
         self._state.lanes = [
-            build_lane(self.plan, lane, feeds, self._state.lateness) for lane in self.plan.lanes
+            build_lane(self.plan, lane, bound, lateness) for lane in self.plan.lanes
         ]
         if self._state.watermark is not None and not self.query.ordered:
             for lane in self._state.lanes:
@@ -163,27 +169,24 @@ class Operator:
         if self._state.watermark is not None:
             counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
         if all(counts is not None for counts in counted):
-            counts = np.logical_or.reduce([c for c in counted if c is not None])
-            counters.dropped += len(rows) - int(np.count_nonzero(counts))
+            counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted)))
 
     # Rows come in folded
 
     @property
     def partials(self) -> list[Partials]:
-        """The partials of all aggregates in the lane that takes folded rows."""
-        return self._folding_lane().partials
+        """The partials of all aggregates in a lane that takes folded rows."""
+        lane = self._folding_lanes()[0]
+        return [lane.partials[lane.aggregates.index(name)] for name in self.query.aggregates]
 
     def expect(self, data: Any) -> None:
-        """Settle the types of all columns by a batch, of which no row is taken, before rows come."""
+        """Settle the types of columns that are not known by a batch, of which no row is taken."""
         with self._calls as journal:
             self._note(journal)
             batch = self._needs.read(data, self._state.time_type)
-            if not self._state.aggregates:
-                types = {name: ColumnType.of(column) for name, column in batch.columns.items()}
-                feeds = [
-                    BoundAggregate.of(name, a, types) for name, a in self.query.aggregates.items()
-                ]
-                self._adopt(feeds, journal)
+            begun = self._state.begun
+            self._adopt(self._fed(batch), journal)
+            if not begun:
                 self._state.keys.number([key[:0] for key in batch.keys], 0)
                 self._state.time_type = batch.time_type
 
@@ -205,7 +208,7 @@ class Operator:
             keys = KeyTable(self.query.keys)
             numbers = keys.number(batch.keys, batch.rows)
             inputs = [feed.inputs(batch) for feed in self._state.aggregates]
-            lane = self._folding_lane()
+            (lane,) = self._folding_lanes()
             lane.grow_keys(len(keys))
             rows = Rows(numbers, owned(batch.times), inputs)
             cells = lane.cells(keys.columns(np.arange(len(keys))), rows, journal)
@@ -216,25 +219,32 @@ class Operator:
     @property
     def span(self) -> tuple[int, int] | None:
         """The first and the last time of the rows in slices that were folded, if there are any."""
-        starts = self._folding_lane().slices.starts()
+        (lane,) = self._folding_lanes()
+        starts = lane.slices.starts()
         return (int(starts.min()), self._state.latest) if len(starts) else None
 
     def merge(self, pieces: list[FoldedRows]) -> None:
         """Take slices that other operators of the same query have folded, in any order."""
         with self._calls as journal:
             self._note(journal)
-            lane = self._folding_lane()
+            lanes = self._folding_lanes()
             numbers = [self._state.keys.number(cells.keys, cells.key_count) for cells in pieces]
             self._state.grow_keys()
             cells = FoldedRows.together(pieces, numbers)
             keys = np.ascontiguousarray(cells.found[:, KEY_OF])
-            counts, prepared = lane.admit_cells(keys, cells)
-            if prepared is not None:
-                lane.commit(prepared, journal)
-            self._count_cells(cells, counts)
+            admitted = []
+            for lane in lanes:
+                order = [[*self.query.aggregates].index(name) for name in lane.aggregates]
+                mine = replace(cells, parts=[cells.parts[i] for i in order])
+                counts, prepared = lane.admit_cells(keys, mine)
+                if prepared is not None:
+                    lane.commit(prepared, journal)
+                admitted.append(counts)
+            self._count_cells(cells, admitted)
             self._state.came(keys, np.ascontiguousarray(cells.found[:, LAST]), journal)
 
-    def _count_cells(self, cells: FoldedRows, counts: Array | None) -> None:
+    def _count_cells(self, cells: FoldedRows, counted: list[Array | None]) -> None:
+        counts = None if any(counts is None for counts in counted) else _any_of(counted)
         counters, rows, last = self._state.counters, cells.found[:, ROWS], cells.found[:, LAST]
         counters.rows += int(rows.sum()) + cells.dropped
         counters.bad_times += cells.bad_times
@@ -243,12 +253,12 @@ class Operator:
         if self._state.watermark is not None:
             counters.late += int(rows[last < self._state.watermark].sum())
 
-    def _folding_lane(self) -> GridLane:
-        if not (self.plan.can_fold and self._state.lanes):
+    def _folding_lanes(self) -> list[GridLane]:
+        """Return the lanes that take folded rows: all, of which there may be several after a change."""
+        lanes = [lane for lane in self._state.lanes if isinstance(lane, GridLane)]
+        if not (self.plan.can_fold and lanes):
             raise ValueError("rows of this query cannot be folded before they come; see explain()")
-        lane = self._state.lanes[0]
-        assert isinstance(lane, GridLane)
-        return lane
+        return lanes
 
     # The watermark advances
 
@@ -353,30 +363,14 @@ class Operator:
     def add_window(self, name: str, window: Window) -> None:
         """Report another window from now on.
 
-        It reports windows that were not complete yet and of which nothing is gone from the slices held.
+        It reports windows that were not complete yet and of which nothing is gone from the slices held;
+        windows of rows, Delta and Policy begin after each key's last row.
         """
         if name in self.query.windows:
             raise ValueError(
                 f"there is a window {name!r} already: remove it, or choose another name"
             )
-        with self._calls as journal:
-            self._note(journal)
-            query = replace(self.query, windows={**self.query.windows, name: window})
-            if self._state.aggregates:
-                watermark = ALWAYS if self._state.watermark is None else self._state.watermark
-                state = self._state
-                state.lanes = add_window(
-                    query.plan(self.plan.kind),
-                    state.lanes,
-                    name,
-                    state.aggregates,
-                    state.lateness,
-                    watermark,
-                    state.joining(),
-                    journal,
-                )
-                self._state.grow_keys()
-            self._redefine(query)
+        self.become(replace(self.query, windows={**self.query.windows, name: window}))
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
@@ -384,20 +378,45 @@ class Operator:
             raise KeyError(
                 f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
             )
+        left = {n: w for n, w in self.query.windows.items() if n != name}
+        self.become(replace(self.query, windows=left))
+
+    def add_aggregate(self, name: str, aggregate: Aggregate) -> None:
+        """Report another aggregate from now on; it is null in windows that have a row from before."""
+        if name in self.query.aggregates:
+            raise ValueError(
+                f"there is an aggregate {name!r} already: remove it, or choose another name"
+            )
+        self.become(replace(self.query, aggregates={**self.query.aggregates, name: aggregate}))
+
+    def remove_aggregate(self, name: str) -> None:
+        """Report an aggregate no more, and free what only it needed."""
+        if name not in self.query.aggregates:
+            raise KeyError(
+                f"no aggregate {name!r}: there are {', '.join(map(repr, self.query.aggregates))}"
+            )
+        left = {n: a for n, a in self.query.aggregates.items() if n != name}
+        self.become(replace(self.query, aggregates=left))
+
+    def change_lateness(self, lateness: Any) -> None:
+        """Correct windows for longer, or shorter, after their end.
+
+        A raised lateness holds for windows that end after the watermark of now.
+        """
+        self.become(replace(self.query, lateness=lateness))
+
+    def become(self, query: Query) -> None:
+        """Go on under another query, with the same keys and times."""
+        for name, aggregate in query.aggregates.items():
+            check_results(name, aggregate)
         with self._calls as journal:
             self._note(journal)
-            left = {n: w for n, w in self.query.windows.items() if n != name}
-            self._redefine(replace(self.query, windows=left))
-            if self._state.aggregates:
-                self._state.lanes = remove_window(
-                    self._state.lanes, name, self._state.latest, journal
-                )
-
-    def _redefine(self, query: Query) -> None:
-        self.query = query
-        self.plan = query.plan(self.plan.kind)
-        self._needs = Requirements.of(query)
-        self._nothing = None
+            Change(self._state, self.query, query, self.plan.kind, journal).carry_out()
+            self.query = query
+            self.plan = query.plan(self.plan.kind)
+            self._needs = Requirements.of(query)
+            self._nothing = None
+            self._results = {n: t for n, t in self._results.items() if n in query.aggregates}
 
     # Results go out
 
@@ -408,10 +427,8 @@ class Operator:
 
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
-        named = [
-            (lane.names, report) for lane, report in zip(self._state.lanes, reports, strict=False)
-        ]
-        named = [(names, report) for names, report in named if len(report.windows)]
+        pairs = zip(self._state.lanes, reports, strict=False)
+        named = [(lane, report) for lane, report in pairs if len(report.windows)]
         self._state.counters.windows_reported += sum(len(report.windows) for _, report in named)
         times = self._state.time_type if self._needs.times else pa.int64()
         table = write_table(
@@ -440,7 +457,9 @@ class Operator:
     @classmethod
     def restore(cls, query: Query, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
         """Return the operator of which a snapshot was taken, under the plan it had."""
-        return cls.from_plain(query, unseal(snapshot), trust_functions=trust_functions)
+        operator = cls.from_plain(query, unseal(snapshot), trust_functions=trust_functions)
+        operator.become(query)
+        return operator
 
     @classmethod
     def from_plain(
@@ -451,7 +470,10 @@ class Operator:
         *,
         trust_functions: bool = False,
     ) -> "Operator":
-        """Return the operator that plain() was taken of; `known` is the query's identity, if made."""
+        """Return the operator that plain() was taken of, under what is left of the query it had.
+
+        It is to `become` one of the given query; `known` is that query's identity, if it was made.
+        """
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
         if state.get("format") != FORMAT:
@@ -460,10 +482,13 @@ class Operator:
                 "an older or newer muntin wrote it"
             )
         known = identity(query) if known is None else known
-        refuse_other(known, state["query"], "query", trust_functions=trust_functions)
         try:
-            operator = cls(query, query.plan(state["plan"]))
-            operator._state = load_state(query, operator.plan, state)
+            lanes = state["lanes"]
+            left = left_of(query, known, state["query"], lanes, trust_functions=trust_functions)
+            operator = cls(left, left.plan(state["plan"]))
+            operator._state = load_state(left, operator.plan, state)
+        except SnapshotError:
+            raise
         except DAMAGE as error:
             raise SnapshotError(
                 f"the snapshot's state is not that of an operator: {error!r}"
@@ -474,3 +499,9 @@ class Operator:
     def counters(self) -> Counters:
         """What was done so far, and what is held now."""
         return self._state.counted()
+
+
+def _any_of(counted: list[Array | None]) -> Array:
+    """Return which rows count in any of some lanes; with no lanes, none does."""
+    found: Array = np.logical_or.reduce([counts for counts in counted if counts is not None])
+    return found

@@ -41,10 +41,11 @@ class Counters:
 
 @dataclass
 class OperatorState:
-    """What an operator holds; aggregates and lanes are made when the first batch shows their types."""
+    """What an operator holds; when it has `begun` there are lanes, for the types of the first batch."""
 
     keys: KeyTable
     lateness: Lateness
+    begun: bool = False
     aggregates: list[BoundAggregate] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     time_type: pa.DataType = field(default_factory=pa.null)
@@ -66,8 +67,13 @@ class OperatorState:
         start = ALWAYS if self.watermark is None else self.watermark
         for lane in self.lanes:
             lane.grow_keys(keys, start)
-        size = max((lane.space for lane in self.lanes), default=0)
+        size = max((lane.space for lane in self.lanes), default=keys)
         self.last = longer(self.last, size, ALWAYS)
+
+    @property
+    def bound(self) -> dict[str, BoundAggregate]:
+        """The aggregates by name."""
+        return {bound.name: bound for bound in self.aggregates}
 
     def came(self, keys: Array, times: Array, journal: Journal) -> None:
         """Note the times of rows that came."""
@@ -108,7 +114,10 @@ class OperatorState:
             "keys": self.keys.plain(),
             "last": self.last[: len(self.keys)],
             "counters": asdict(self.counters),
-            "lanes": [(lane.kind, lane.names, lane.plain()) for lane in self.lanes],
+            "begun": self.begun,
+            "lanes": [
+                (lane.kind, lane.names, lane.aggregates, lane.plain()) for lane in self.lanes
+            ],
         }
 
 
@@ -123,15 +132,20 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
         forgotten=int(plain["forgotten"]),
         counters=Counters(**{name: int(count) for name, count in plain["counters"].items()}),
     )
-    if not plain["lanes"]:
+    if not plain["begun"]:
         return state
+    state.begun = True
     types = {name: ColumnType.from_plain(kind) for name, kind in plain["types"].items()}
     state.aggregates = [BoundAggregate.of(n, a, types) for n, a in query.aggregates.items()]
-    for kind, names, saved in plain["lanes"]:
-        windows = {name: query.windows[name] for name in names}
-        planned = plan_lane(query, plan.kind, kind, windows)
-        lane = build_lane(plan, planned, state.aggregates, state.lateness)
-        lane.load(saved)
+    for kind, names, aggregates, saved in plain["lanes"]:
+        windows = {name: query.windows[name] for name in names if name in query.windows}
+        if not windows:
+            continue
+        left = [i for i, name in enumerate(aggregates) if name in query.aggregates]
+        held = tuple(aggregates[i] for i in left)
+        planned = plan_lane(query, plan.kind, kind, windows, held)
+        lane = build_lane(plan, planned, state.bound, state.lateness)
+        lane.load(saved if len(left) == len(aggregates) else lane.some_aggregates(saved, left))
         if lane.keys != len(state.keys):
             raise ValueError(f"{lane.keys} of {len(state.keys)} keys in a lane")
         state.lanes.append(lane)

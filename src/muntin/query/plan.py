@@ -26,6 +26,7 @@ class LanePlan:
 
     kind: str
     windows: dict[str, Window]
+    aggregates: tuple[str, ...]
     slices: str
     keeps_rows: bool
     rows: str
@@ -53,6 +54,9 @@ class Plan:
             return f"the order of rows matters to {', '.join(unordered)}"
         if others:
             return f"the edges of {', '.join(others)} are not known without the rows before"
+        some = [n for n, a in self.query.aggregates.items() if a.only]
+        if some:
+            return f"only some windows have {', '.join(some)}"
         if self.kind not in ("lazy", "eager"):
             return f"the plan {self.kind!r} keeps rows"
         return ""
@@ -103,10 +107,14 @@ def make_plan(query: Query, kind: str) -> Plan:
     if kind not in PLANS:
         raise ValueError(f"a plan is one of {', '.join(PLANS)}, got {kind!r}")
     kind = {"auto": "lazy", "naive": "tuple buffer"}.get(kind, kind)
-    shared: dict[tuple[str, str], dict[str, Window]] = {}
+    shared: dict[tuple[str, str, tuple[str, ...]], dict[str, Window]] = {}
     for name, window in query.windows.items():
-        shared.setdefault(lane_of(query, kind, name, window), {})[name] = window
-    lanes = tuple(plan_lane(query, kind, lane[0], windows) for lane, windows in shared.items())
+        lane = (*lane_of(query, kind, name, window), query.aggregates_of(name))
+        shared.setdefault(lane, {})[name] = window
+    lanes = tuple(
+        plan_lane(query, kind, lane, windows, aggregates)
+        for (lane, _, aggregates), windows in shared.items()
+    )
     return Plan(query, kind, lanes)
 
 
@@ -118,12 +126,15 @@ def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, st
     return lane, which
 
 
-def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> LanePlan:
+def plan_lane(
+    query: Query, kind: str, lane: str, windows: dict[str, Window], aggregates: tuple[str, ...]
+) -> LanePlan:
     """Return how a lane of some kind will serve its windows."""
-    keeps, why = _keeps_rows(query, kind, lane)
+    keeps, why = _keeps_rows(query, kind, lane, aggregates)
     return LanePlan(
         lane,
         windows,
+        aggregates,
         _slices(query, kind, lane),
         keeps,
         why,
@@ -132,7 +143,9 @@ def plan_lane(query: Query, kind: str, lane: str, windows: dict[str, Window]) ->
     )
 
 
-def _keeps_rows(query: Query, kind: str, lane: str) -> tuple[bool, str]:
+def _keeps_rows(
+    query: Query, kind: str, lane: str, aggregates: tuple[str, ...]
+) -> tuple[bool, str]:
     if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
     if lane == COUNTS:
@@ -141,7 +154,7 @@ def _keeps_rows(query: Query, kind: str, lane: str) -> tuple[bool, str]:
         return True, f"the plan {kind!r} was asked for: each moment is a slice"
     if query.ordered:
         return False, "the stream is in order: a row is added at the end and can go"
-    ordered = [n for n, a in query.aggregates.items() if not a.commutative]
+    ordered = [name for name in aggregates if not query.aggregates[name].commutative]
     if ordered:
         return True, f"{', '.join(ordered)} is not commutative, and rows may come out of order"
     return False, "every aggregate is commutative: a late row is added to its slice"

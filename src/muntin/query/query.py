@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.identity import Identity, identity_of
@@ -58,6 +58,7 @@ class Query:
     emit: str = "every"
     on_bad_time: str = "error"
     on_bad_row: str = "error"
+    _least: ClassVar[int] = 1  # how many windows and aggregates there must be
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
 
@@ -78,8 +79,10 @@ class Query:
                 raise ValueError(
                     f"{part} must be one of {', '.join(BAD)}, got {getattr(self, part)!r}"
                 )
-        _check_windows(self.windows)
-        _check_aggregates(self.aggregates)
+        _check_windows(self.windows, self._least)
+        _check_aggregates(self.aggregates, self._least)
+        if self._least:
+            _check_over(self.windows, self.aggregates)
         _check_names(keys, [*self.aggregates])
 
     @property
@@ -91,6 +94,10 @@ class Query:
         looked_at = [c for policy in policies for c in columns_of(policy.aggregate)]
         names += [c for c in looked_at if c != self.time and c not in self.keys]
         return tuple(dict.fromkeys(names))
+
+    def aggregates_of(self, window: str) -> tuple[str, ...]:
+        """Return the names of the aggregates that belong to a window."""
+        return tuple(n for n, a in self.aggregates.items() if not a.only or window in a.only)
 
     def plan(self, kind: str = "auto") -> "Plan":
         """Return how the query will run; see `explain`."""
@@ -109,8 +116,10 @@ class Query:
     def restore(self, snapshot: bytes, *, trust_functions: bool = False) -> "Operator":
         """Return the operator of which a snapshot was taken, or say how its query was another.
 
-        Your own functions are compared by digests, or by their `version`. With `trust_functions` they
-        are taken as they are: you know that they compute the same.
+        Windows and aggregates may have come or gone since, and the lateness may be another: the
+        operator goes on as if that had been changed now. Your own functions are compared by digests, or
+        by their `version`. With `trust_functions` they are taken as they are: you know that they compute
+        the same.
         """
         restore = import_module("muntin.query.operator").Operator.restore
         operator: Operator = restore(self, snapshot, trust_functions=trust_functions)
@@ -139,6 +148,12 @@ class Query:
         return self.operator(plan).finish(data)
 
 
+class LeftOfQuery(Query):
+    """What is left of a query that was changed: it may have no windows, and no aggregates."""
+
+    _least: ClassVar[int] = 0
+
+
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
     """Return the columns that an aggregate takes, or its parts do."""
     if not aggregate.parts:
@@ -159,8 +174,8 @@ def _duration(name: str, value: Any) -> int:
     return length
 
 
-def _check_windows(windows: Mapping[str, Window]) -> None:
-    if not windows:
+def _check_windows(windows: Mapping[str, Window], least: int) -> None:
+    if len(windows) < least:
         raise ValueError(
             "a query needs at least one window: windows={'last hour': Tumbling('1 h')}"
         )
@@ -175,8 +190,8 @@ def _check_windows(windows: Mapping[str, Window]) -> None:
             )
 
 
-def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
-    if not aggregates:
+def _check_aggregates(aggregates: Mapping[str, Aggregate], least: int) -> None:
+    if len(aggregates) < least:
         raise ValueError("a query needs at least one aggregate: aggregates={'total': Sum('watts')}")
     for name, aggregate in aggregates.items():
         if not isinstance(name, str):
@@ -186,6 +201,16 @@ def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
                 f"aggregate {name!r} must be one such as Max('watts'), got {aggregate!r}"
             )
         _check_columns(f"aggregate {name!r}", aggregate, "Max('watts')")
+
+
+def _check_over(windows: Mapping[str, Window], aggregates: Mapping[str, Aggregate]) -> None:
+    for name, aggregate in aggregates.items():
+        for window in aggregate.only:
+            if window not in windows:
+                raise ValueError(
+                    f"aggregate {name!r} is over window {window!r}, which the query has not: it has "
+                    f"{', '.join(map(repr, windows))}"
+                )
 
 
 def _check_columns(what: str, aggregate: Aggregate, like: str = "sum_at_most(10, 'watts')") -> None:
@@ -215,14 +240,14 @@ def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
     Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, and
-    `overflow` of aggregates.
+    `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ (`changing`).
     """
     return {
         "time": query.time,
         "keys": list(query.keys),
         "windows": {name: window_identity(window) for name, window in query.windows.items()},
         "aggregates": {name: identity_of(a) for name, a in query.aggregates.items()},
-        "lateness": query.allowed,
         "ordered": query.ordered,
+        "lateness": query.allowed,
         "emit": query.emit,
     }

@@ -11,7 +11,7 @@ from muntin.dataframes.arrow_results import DoesNotFitError
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import COLUMNS, Query
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Report, together
+from muntin.slicing.lane import Lane, Report, together
 from muntin.slicing.limits import Array
 from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
 
@@ -34,16 +34,16 @@ def write_table(
     feeds: list[BoundAggregate],
     times: pa.DataType,
     types: dict[str, pa.DataType],
-    reports: list[tuple[list[str], Report]],
+    reports: list[tuple[Lane, Report]],
 ) -> pa.Table:
     """Return the keys, window, start, end, kind and a column per aggregate.
 
     `types` are the types that results had before: they stay, unless values need a wider one.
     """
-    names = _names(tuple(chain.from_iterable(window_names for window_names, _ in reports)))
+    names = _names(tuple(chain.from_iterable(lane.names for lane, _ in reports)))
     lines = [report.windows for _, report in reports]
     windows = together(lines) if lines else np.zeros((0, 7), np.int64)
-    offsets = np.cumsum([0, *(len(window_names) for window_names, _ in reports)])
+    offsets = np.cumsum([0, *(len(lane.names) for lane, _ in reports)])
     shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
     time_type = pa.int64() if pa.types.is_null(times) else times
     columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
@@ -103,11 +103,18 @@ def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
 
 
 def _results(
-    feeds: list[BoundAggregate], i: int, reports: list[tuple[list[str], Report]], valued: Array
+    feeds: list[BoundAggregate], i: int, reports: list[tuple[Lane, Report]], valued: Array
 ) -> pa.Array:
     if not reports:
         return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)
-    parts = zip(*(report.results[i] for _, report in reports), strict=True)
+    name = feeds[i].name
+    found = [
+        report.results[lane.aggregates.index(name)]
+        if name in lane.aggregates
+        else feeds[i].nothing(int(np.count_nonzero(report.valued)))
+        for lane, report in reports
+    ]
+    parts = zip(*found, strict=True)
     array = feeds[i].results(tuple(together(list(part)) for part in parts))
     if valued.all():
         return array

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from muntin.journal import Journal, TornError
-from muntin.slicing.limits import END_OF_TIME, FAR, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.tables import (
     MOVE_COLUMNS,
@@ -79,6 +79,24 @@ class Arena:
         """Keep columns beside the items from now on."""
         columns.renew(self.places)
         self._beside.append(columns)
+
+    def no_longer_beside(self, columns: Beside) -> None:
+        """Keep columns beside the items no more."""
+        self._beside = [other for other in self._beside if other is not columns]
+
+    def reshape(self, width: int) -> None:
+        """Let the table have other columns at its end, zeros where they are new."""
+        meta = np.zeros((self.places, width), np.int64)
+        both = min(width, self.meta.shape[1])
+        meta[:, :both] = self.meta[:, :both]
+        self.meta = meta
+
+    def last(self) -> Array:
+        """Return what the last item of each key is ordered by, ALWAYS if it has none."""
+        last = np.full(self.keys, ALWAYS)
+        keys = np.nonzero(self.length)[0]
+        last[keys] = self.meta[self.head[keys] + self.length[keys] - 1, SLICE_START]
+        return last
 
     def grow_keys(self, keys: int) -> None:
         """Make space for more keys; each begins with an empty run."""

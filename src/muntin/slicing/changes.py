@@ -16,6 +16,7 @@ from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.lane import Report
 from muntin.slicing.limits import Array
 from muntin.slicing.partials import Partials
+from muntin.slicing.since import without
 from muntin.slicing.tables import EMPTY, END, KEY, KIND, RESULT, RETRACT, START, UPDATE, WINDOW
 
 Values = tuple[Any, ...] | None
@@ -52,15 +53,60 @@ class Changes:
                 for held, kernels in zip(self._last, self._outputs, strict=True)
             ]
 
-    def select(self, windows: list[int]) -> None:
-        """Go on with some of the windows, which get new numbers."""
-        keys = len(self._known) // max(self._windows, 1)
-        slots = (np.arange(keys)[:, None] * self._windows + np.array(windows, np.int64)).ravel()
-        number = {old: new for new, old in enumerate(slots.tolist())}
-        self._known = self._known[slots]
-        self._last = [tuple(array[slots] for array in held) for held in self._last]
-        self._log = {number[old]: held for old, held in self._log.items() if old in number}
+    def select(self, windows: list[int | None], keys: int) -> None:
+        """Go on with other windows, given by their old numbers; None is a new one."""
+        self.grow_keys(keys)
+        nothing = len(self._known)  # the number of a slot behind all others
+        old = np.array([nothing if window is None else window for window in windows], np.int64)
+        starts = np.arange(nothing // max(self._windows, 1))[:, None] * self._windows
+        slots = np.where(old == nothing, nothing, starts + old).ravel()
+        number = {slot: new for new, slot in enumerate(slots.tolist()) if slot < nothing}
+        self._known = np.append(self._known, False)[slots]
+        self._last = [
+            tuple(np.append(array, np.zeros(1, array.dtype))[slots] for array in held)
+            for held in self._last
+        ]
+        self._log = {number[slot]: held for slot, held in self._log.items() if slot in number}
         self._windows = len(windows)
+
+    def remember(self, upto: Array) -> None:
+        """Remember what is reported from now on; what was ends by `upto` (of all, or of each key)."""
+        self._remembers = True
+        flat = [array for held in self._last for array in held]
+        for slot in np.nonzero(self._known)[0].tolist():
+            end = int(upto[slot // self._windows * (len(upto) > 1)])
+            self._log[slot] = [Entry(end, end, tuple(_item(array, slot) for array in flat))]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what was reported is remembered, so that late rows may change it."""
+        return self._remembers
+
+    def add_aggregate(self, kernels: SliceKernels) -> None:
+        """Compare the results of another aggregate too; it had none so far."""
+        absent = without(_nothing(kernels, len(self._known)), np.ones(len(self._known), np.bool_))
+        nothing = without(_nothing(kernels, 1), np.ones(1, np.bool_))
+        values = tuple(_item(array, 0) for array in nothing)
+        self._outputs = [*self._outputs, kernels]
+        self._last = [*self._last, absent]
+        self._log = {
+            slot: [e if e.values is None else replace(e, values=(*e.values, *values)) for e in held]
+            for slot, held in self._log.items()
+        }
+
+    def remove_aggregate(self, i: int) -> None:
+        """Compare the results of an aggregate no more."""
+        at = sum(len(other.results) for other in self._outputs[:i])
+        behind = at + len(self._outputs[i].results)
+        self._outputs = [*self._outputs[:i], *self._outputs[i + 1 :]]
+        self._last = [*self._last[:i], *self._last[i + 1 :]]
+        self._log = {
+            slot: [
+                e if e.values is None else replace(e, values=(*e.values[:at], *e.values[behind:]))
+                for e in held
+            ]
+            for slot, held in self._log.items()
+        }
 
     def alive(self, keys: int) -> Array:
         """Return which keys have windows that are not empty, or may still change."""
@@ -85,7 +131,9 @@ class Changes:
         behind, nothing = at + len(self._outputs[i].results), (0,) * len(kernels.results)
         for entries in self._log.values():
             entries[:] = [
-                replace(e, values=(*e.values[:at], *nothing, *e.values[behind:])) if e.values else e
+                e
+                if e.values is None
+                else replace(e, values=(*e.values[:at], *nothing, *e.values[behind:]))
                 for e in entries
             ]
         self._outputs[i] = kernels
@@ -192,9 +240,26 @@ class Changes:
         last = [[array.tolist() for array in held] for held in self._last]
         return {"known": self._known, "last": last, "log": log}
 
-    def load(self, plain: dict[str, Any], keys: int) -> None:
-        """Take a state that was saved for a number of keys, or for space for more."""
-        self._known = plain["known"]
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        """Return a state that was saved, with some of its aggregates."""
+        ends = np.cumsum([len(held) for held in plain["last"]]).tolist()
+        at = [n for i in which for n in range(ends[i] - len(plain["last"][i]), ends[i])]
+        log = [
+            (
+                slot,
+                [
+                    (start, end, v if v is None else tuple(v[n] for n in at))
+                    for start, end, v in held
+                ],
+            )
+            for slot, held in plain["log"]
+        ]
+        return {**plain, "last": [plain["last"][i] for i in which], "log": log}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take a state that was saved."""
+        self._known = np.array(plain["known"])
         slots = len(self._known)
         if self._known.shape != (slots,) or self._known.dtype != np.bool_:
             raise ValueError(f"what is known is true or false for each slot, not {self._known!r}")
@@ -202,7 +267,6 @@ class Changes:
             len(saved) != slots for lists in plain["last"] for saved in lists
         ):
             raise ValueError(f"{slots} slots of {self._windows} windows")
-        del keys
         self._last = [
             tuple(
                 np.fromiter(saved, array.dtype, len(saved))
@@ -210,7 +274,8 @@ class Changes:
             )
             for held, lists in zip(self._last, plain["last"], strict=True)
         ]
-        self._log = {int(slot): [self._entry(*e) for e in held] for slot, held in plain["log"]}
+        log = plain["log"] if self._remembers else []
+        self._log = {int(slot): [self._entry(*e) for e in held] for slot, held in log}
         if any(not 0 <= slot < slots for slot in self._log):
             raise ValueError(f"windows were reported of slots that are not among {slots}")
 
@@ -220,6 +285,11 @@ class Changes:
         if values is not None and len(values) != count:
             raise ValueError(f"{len(values)} values of {count} results")
         return Entry(int(start), int(end), values)
+
+
+def _item(array: Array, at: int) -> Any:
+    """Return an item of an array, as Python has it."""
+    return array[at : at + 1].tolist()[0]
 
 
 def _nothing(kernels: SliceKernels, count: int) -> tuple[Array, ...]:
@@ -241,11 +311,11 @@ def _same(now: list[Array], before: list[Array]) -> Array:
     if len(now) == 1:
         pairs = zip(now[0].tolist(), before[0].tolist(), strict=True)
         return np.array([_equal(a, b) for a, b in pairs], np.bool_)
-    null, null_before = now[0] == 0, before[0] == 0
-    same = np.ones(len(null), np.bool_)
+    some, some_before = (np.minimum(array[0], 1) for array in (now, before))  # 0: no values; ABSENT
+    same = np.ones(len(some), np.bool_)
     for a, b in zip(now[1:], before[1:], strict=True):
         same &= (a == b) | ((a != a) & (b != b))
-    equal: Array = (null == null_before) & (null | same)
+    equal: Array = (some == some_before) & ((some < 1) | same)
     return equal
 
 

@@ -34,8 +34,16 @@ class Lattice:
     @classmethod
     def of(cls, windows: Sequence[Periodic]) -> "Lattice":
         """Return the starts and ends of the windows, each lattice once."""
-        pairs = {(w.every, w.origin % w.every) for w in windows}
-        pairs |= {(w.every, (w.origin + w.size) % w.every) for w in windows}
+        pairs = {(w.every, (w.origin + w.size) % w.every) for w in windows}
+        return cls._at(pairs | {(w.every, w.origin % w.every) for w in windows})
+
+    @classmethod
+    def of_starts(cls, windows: Sequence[Periodic]) -> "Lattice":
+        """Return the starts of the windows, each lattice once."""
+        return cls._at({(w.every, w.origin % w.every) for w in windows})
+
+    @classmethod
+    def _at(cls, pairs: set[tuple[int, int]]) -> "Lattice":
         ordered = sorted(pairs)
         return cls(
             np.array([step for step, _ in ordered], np.int64),
@@ -114,11 +122,15 @@ class Known:
 
 @dataclass(frozen=True)
 class Past:
-    """The edges by which the measure was cut up to some value, before windows were added or removed."""
+    """The edges by which the measure was cut up to some value, before windows were added or removed.
+
+    If slices were joined where no window starts, only the starts are surely cut.
+    """
 
     upto: int
     lattice: Lattice
     known: Known | None
+    starts: Lattice | None = None
 
     def floor(self, measure: Array) -> Array:
         """Return the last edge at or before each value."""
@@ -141,18 +153,41 @@ class Edges:
         """A distance of which all distances between slices are multiples; 0 if none is known."""
         return 0 if self._past or self._listed else self._lattice.step
 
-    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "Edges":
-        """Return the edges of other windows, with those of this set for what is not behind `upto`."""
-        return Edges(windows, [*self._past, Past(upto, self._lattice, self._known)])
+    def turn(
+        self, windows: Sequence[ContextFreeWindow], upto: int, starts: Lattice | None
+    ) -> "Edges":
+        """Return the edges of other windows, with those of this set for what is not behind `upto`.
+
+        `starts` are where windows of this set start, if slices were joined elsewhere.
+        """
+        upto = max(upto, *(past.upto for past in self._past), ALWAYS)
+        return Edges(windows, [*self._past, Past(upto, self._lattice, self._known, starts)])
 
     def had(self, values: Array) -> Array:
         """Whether the measure was cut at these values before the last turn, or is only cut since."""
         if not self._past:
             return np.ones(len(values), np.bool_)
         *earlier, last = self._past
-        starts = _through(earlier, values, last.floor(values))
-        had: Array = (values > last.upto) | (starts == values)
-        return had
+        had: Array = _through(earlier, values, last.floor(values)) == values
+        for past in self._past:
+            if past.starts is not None:
+                had &= (values > past.upto) | (past.starts.floor(values) == values)
+        return had | (values > last.upto)
+
+    def behind(self, start: int) -> int:
+        """Return the first value behind the slice that starts somewhere."""
+        edges = (start - self._lattice.offsets) // self._lattice.steps * self._lattice.steps
+        ends = [*(edges + self._lattice.offsets + self._lattice.steps).tolist()]
+        if self._known is not None:
+            ends += self._known.until[self._known.edges == start].tolist()
+        return min(ends, default=start + 1)
+
+    def within(self, lo: int, hi: int) -> Array:
+        """Return where the slices start that hold the whole numbers from lo to hi."""
+        if self._past or self._known is not None:
+            lo = int(self.starts(np.array([lo]))[0])
+            return self.cuts(np.arange(lo, hi + 1))[0]
+        return self.between(lo, hi)[:-1]
 
     def forget(self, before: int) -> None:
         """Forget edges before a value from which on slices are kept; the last of them is still one."""
@@ -163,7 +198,10 @@ class Edges:
 
     def plain(self) -> Any:
         """Return the edges that could not be found again."""
-        past = [(p.upto, p.lattice.steps, p.lattice.offsets, _plain(p.known)) for p in self._past]
+        past = [
+            (p.upto, _plain_lattice(p.lattice), _plain(p.known), _plain_lattice(p.starts))
+            for p in self._past
+        ]
         return [_plain(self._known), past]
 
     def load(self, plain: Any) -> None:
@@ -173,8 +211,13 @@ class Edges:
             raise ValueError("edges are listed only for windows that do not repeat")
         self._known = _known(known)
         self._past = [
-            Past(int(upto), _lattice(steps, offsets), _known(known))
-            for upto, steps, offsets, known in past
+            Past(
+                int(upto),
+                _lattice(*cut),
+                _known(known),
+                None if starts is None else _lattice(*starts),
+            )
+            for upto, cut, known, starts in past
         ]
 
     def starts(self, measure: Array) -> Array:
@@ -234,10 +277,16 @@ class EveryRow:
 
     step = 0
 
-    def turn(self, windows: Sequence[ContextFreeWindow], upto: int) -> "EveryRow":
+    def turn(
+        self, windows: Sequence[ContextFreeWindow], upto: int, starts: Lattice | None
+    ) -> "EveryRow":
         """Return the same: the windows make no difference."""
-        del windows, upto
+        del windows, upto, starts
         return self
+
+    def behind(self, start: int) -> int:
+        """Return the first value behind the slice that starts somewhere."""
+        return start + 1
 
     def forget(self, before: int) -> None:
         """Forget edges before a value: there are none."""
@@ -298,3 +347,7 @@ def _lattice(steps: Any, offsets: Any) -> Lattice:
 
 def _plain(known: Known | None) -> Any:
     return None if known is None else [known.edges, known.until]
+
+
+def _plain_lattice(lattice: Lattice | None) -> Any:
+    return None if lattice is None else [lattice.steps, lattice.offsets]

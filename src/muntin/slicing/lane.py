@@ -79,7 +79,7 @@ class Setting:
     lateness: Lateness  # how long after its end a window still changes
     ordered: bool  # whether rows of a key come in order of time: each is a watermark for its key
     changes: bool  # whether only windows that differ from the one before are reported
-    refolds: bool  # whether an aggregate that is not commutative needs kept rows
+    keeps_rows: bool  # whether rows are kept for aggregates that are not commutative
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
 
 
@@ -96,9 +96,11 @@ class Lane(ABC):
     """Some windows of a query over a stream of many keys."""
 
     kind: str = ""  # the name under which the class is registered
+    store: str = ""  # what its partials are held in
     names: list[str]  # the windows, in the order of their numbers in a report
     windows: dict[str, Any]
     partials: list[Partials]  # one per aggregate
+    aggregates: list[str]  # their names
     lateness: Lateness
     keys: int = 0  # the number of keys
 
@@ -156,6 +158,23 @@ class Lane(ABC):
     @abstractmethod
     def join_stream(self, joining: Joining) -> None:
         """Begin in a stream of which earlier rows were not seen: report only whole windows."""
+
+    @abstractmethod
+    def add_aggregate(self, column: Partials) -> None:
+        """Hold another aggregate; it has no value in windows that hold anything from before."""
+
+    @abstractmethod
+    def remove_aggregate(self, i: int) -> None:
+        """Hold the partials of aggregate i no more, and free what only it needed."""
+
+    @staticmethod
+    @abstractmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        """Return a lane's state that was saved, with some of its aggregates."""
+
+    def change_lateness(self, lateness: Lateness) -> None:
+        """Let windows change longer or shorter after their end."""
+        self.lateness = lateness
 
     @abstractmethod
     def alive(self) -> Array:

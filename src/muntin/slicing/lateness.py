@@ -36,7 +36,10 @@ class Lateness:
         if allowed == self.allowed:
             return self
         before = () if watermark is None else (*self.before, (watermark, self.allowed))
-        return Lateness(allowed, tuple((at, old) for at, old in before if old < allowed))
+        kept = [
+            (at, old) for at, old in before if old < allowed and at > (watermark or 0) - allowed
+        ]
+        return Lateness(allowed, tuple(kept))
 
     def plain(self) -> list[Any]:
         """Return the lateness as plain data."""

@@ -38,10 +38,14 @@ class Partials:
         self._arrays = self.kernels.buffer(2 * places if self.eager else places)
         self._places = places
 
+    def clear(self) -> None:
+        """Hold partials of no values at all places."""
+        self._arrays = self.kernels.nothing(self.aggregate.identity, len(self._arrays[0]))
+
     def retype(self, kernels: SliceKernels) -> None:
         """Hold partials of another type, because only nulls came so far."""
         self.kernels = kernels
-        self._arrays = kernels.nothing(self.aggregate.identity, len(self._arrays[0]))
+        self.clear()
 
     @property
     def arrays(self) -> tuple[Array, ...]:

@@ -101,7 +101,27 @@ class KeptRows:
 
     def parts(self) -> list[Any]:
         """Return the objects that hold the rows."""
-        return [self.runs, *(c for c in (*self.partials, self.extra) if c is not None)]
+        return [self, self.runs, *(c for c in (*self.partials, self.extra) if c is not None)]
+
+    def add_aggregate(self, column: Partials | None) -> None:
+        """Keep the partials of another aggregate, of which the rows that are there have no values."""
+        self.partials = [*self.partials, column]
+        if column is not None:
+            self.runs.beside(column)
+            column.clear()
+
+    def remove_aggregate(self, i: int) -> None:
+        """Keep the partials of an aggregate no more."""
+        column = self.partials[i]
+        self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
+        if column is not None:
+            self.runs.no_longer_beside(column)
+
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int], aggregates: int) -> dict[str, Any]:
+        """Return rows that were saved, with some of their aggregates."""
+        columns = plain["columns"]
+        return {**plain, "columns": [columns[i] for i in which] + columns[aggregates:]}
 
     def lift(self, rows: Rows) -> list[tuple[Array, ...] | None]:
         """Return the partials of rows; nothing is changed yet."""

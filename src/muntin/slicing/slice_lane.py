@@ -17,11 +17,14 @@ from muntin.journal import Journal
 from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import Arena, span, whole
+from muntin.slicing.changes import Changes
 from muntin.slicing.lane import Lane, Prepared, Report, beginnings, lines, longer
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.since import Since
 from muntin.slicing.tables import (
     GROUP_COLUMNS,
     GROUP_FIRST,
@@ -39,6 +42,7 @@ from muntin.slicing.tables import (
     SLICE_LATE,
     SLICE_ROWS,
     SLICE_STALE,
+    SLICE_START,
     STALE_COLUMNS,
     STALE_END,
     STALE_FIRST,
@@ -75,7 +79,10 @@ class SliceLane(Lane):
         self.due = np.zeros(0, np.int64)
         for column in partials:
             self.slices.beside(column)
-        self.kept = KeptRows(self._rows_of(partials)) if keeps_rows else None
+        self.keeps_rows = keeps_rows  # whether rows are kept if an aggregate is not commutative
+        ordered = any(not column.aggregate.commutative for column in partials)
+        self.kept = KeptRows(self._rows_of(partials)) if keeps_rows and ordered else None
+        self.since = Since()
         self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
         self._out = lines(1024)
         self._stale: list[Array] = []
@@ -94,7 +101,7 @@ class SliceLane(Lane):
 
     def parts(self) -> list[Any]:
         """Return the objects that the lane is made of, itself first."""
-        held = [self, self.slices, *self.partials]
+        held = [self, self.slices, self.since, *self.partials]
         return held if self.kept is None else [*held, *self.kept.parts()]
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
@@ -103,6 +110,64 @@ class SliceLane(Lane):
         rows = None if self.kept is None else self.kept.partials[i]
         if rows is not None:
             rows.retype(kernels)
+
+    def add_aggregate(self, column: Partials) -> None:
+        i, ordered = len(self.partials), column.aggregate.commutative
+        self.since.add(i, self._last_items())
+        self.partials = [*self.partials, column]
+        self.slices.beside(column)
+        column.clear()
+        self.slices.moved[:] = True
+        if self.kept is not None:
+            self.kept.add_aggregate(self._rows_of([column])[0])
+        elif self.keeps_rows and not ordered:
+            self._keep_rows()
+
+    def change_lateness(self, lateness: Lateness) -> None:
+        super().change_lateness(lateness)
+        self.due[self.slices.length > 0] = ALWAYS
+
+    def remove_aggregate(self, i: int) -> None:
+        column = self.partials[i]
+        self.since.remove(i)
+        self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
+        self.slices.no_longer_beside(column)
+        if self.kept is not None:
+            self.kept.remove_aggregate(i)
+            if all(other.aggregate.commutative for other in self.partials):
+                self._keep_no_rows()
+
+    def _last_items(self) -> Array:
+        """Return the last item of each key, as windows begin with items."""
+        return self.slices.last()
+
+    def _first_items(self, windows: Array) -> Array:
+        """Return the first item of each window that has slices."""
+        first: Array = self.slices.meta[windows[:, LO], SLICE_START]
+        return first
+
+    def _keep_rows(self) -> None:
+        """Keep rows from now on; there are none of the slices that are there."""
+        self.kept = KeptRows(self._rows_of(self.partials))
+        self.kept.runs.grow_keys(self.slices.keys)
+
+    def _keep_no_rows(self) -> None:
+        """Keep rows no more."""
+        self.kept, self._stale = None, []
+
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        count = len(plain["slices"]["columns"])
+        kept, changed = plain["kept"], plain.get("changed")
+        picked = {
+            **plain,
+            "slices": KeptRows.some_aggregates(plain["slices"], which, count),
+            "kept": None if kept is None else KeptRows.some_aggregates(kept, which, count),
+            "since": Since.some_aggregates(plain["since"], which),
+        }
+        if changed is not None:
+            picked["changed"] = Changes.some_aggregates(changed, which)
+        return picked
 
     def fold(self, rows: Rows, group: Array | None, found: Array) -> Prepared:
         """Fold the groups' rows; nothing is changed yet."""
@@ -202,6 +267,7 @@ class SliceLane(Lane):
             if len(held) == len(padded):
                 setattr(self, name, held[padded])
         self.slices.compact(padded)
+        self.since.keep_keys(alive)
         if self.kept is not None:
             self.kept.runs.compact(padded)
 
@@ -214,13 +280,17 @@ class SliceLane(Lane):
         runs = beginnings(
             full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
         )
-        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        if len(self.since):
+            self.since.hide(report, self._first_items(full))
+        return report
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data."""
         return {
             "slices": self.slices.plain(self.keys, lambda at: [c.plain(at) for c in self.partials]),
             "kept": None if self.kept is None else self.kept.plain(self.keys),
+            "since": self.since.plain(self.keys),
             **{name: self._numbers(name) for name in self.PER_KEY},
         }
 
@@ -232,7 +302,9 @@ class SliceLane(Lane):
     def load(self, plain: dict[str, Any]) -> None:
         """Take a state that was saved into an empty lane."""
         keys = len(plain["slices"]["lengths"])
-        places = self.slices.load(plain["slices"])
+        width = self.slices.meta.shape[1]  # it was wider if aggregates needed rows that are no more
+        slices = {**plain["slices"], "meta": plain["slices"]["meta"][:, :width]}
+        places = self.slices.load(slices)
         self._check_slices(self.slices.meta[places])
         for column, saved in zip(self.partials, plain["slices"]["columns"], strict=True):
             column.load(saved, places)
@@ -245,6 +317,7 @@ class SliceLane(Lane):
             held = getattr(self, name)
             saved = whole(plain[name], count=min(len(held), max(keys, 1)))
             held[: len(saved)] = saved
+        self.since.load(plain["since"], len(self.partials), keys)
         self.due[:keys] = ALWAYS
         everyone = np.nonzero(self.slices.length)[0]
         self._stale = (

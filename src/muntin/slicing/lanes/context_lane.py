@@ -17,7 +17,7 @@ from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
-from muntin.windows import ContextAwareWindow
+from muntin.windows import ContextAwareWindow, Punctuation
 
 
 class ContextLane(RowLane):
@@ -63,8 +63,7 @@ class ContextLane(RowLane):
         """Return the windows between edges that are complete, changed or gone."""
         fresh = self._fresh.get(key, NEVER)
         since = self._find_edges(key, state, meta[:, ROW_TIME], fresh) if fresh < NEVER else NEVER
-        first_is_edge = state.settled or self._begins[key] == ALWAYS
-        edges = state.edges if first_is_edge else state.edges[1:]
+        edges = state.edges if self._begins_whole(key, state, meta) else state.edges[1:]
         complete = {start: end for start, end in pairwise(edges) if end <= upto}
         lines: list[Line] = []
         for start, end in list(state.reported.items()):
@@ -78,6 +77,16 @@ class ContextLane(RowLane):
                 lines.append((key, 0, start, end, lo, hi, UPDATE if known else RESULT))
                 state.reported[start] = end
         return lines
+
+    def _begins_whole(self, key: int, state: ContextState, meta: Array) -> bool:
+        """Whether the first edge is one, though rows may have come before that were not kept."""
+        begins = int(self._begins[key])
+        if state.settled or begins == ALWAYS or not state.edges:
+            return True
+        if not isinstance(self.window, Punctuation) or state.edges[0] <= begins:
+            return False
+        lo, hi = np.searchsorted(meta[:, ROW_TIME], [state.edges[0], state.edges[0] + 1]).tolist()
+        return any(self.window.opens(None, state.edges[0], row) for row in self._rows(key)[lo:hi])
 
     def _find_edges(self, key: int, state: ContextState, times: Array, fresh: int) -> int:
         """Find the edges again, from the window that holds the first new row; return its start."""

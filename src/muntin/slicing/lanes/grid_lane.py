@@ -15,14 +15,15 @@ from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
-from muntin.slicing.edges import Edges, EveryRow
+from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
 from muntin.slicing.lateness import Lateness
-from muntin.slicing.limits import ALWAYS, NEVER, Array, less
+from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.grid_slices import first_end
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import Rows
@@ -37,15 +38,21 @@ from muntin.slicing.tables import (
     GROUP_ROW,
     GROUP_ROWS,
     GROUP_START,
+    KEY,
+    KIND,
     LISTED_COLUMNS,
     PERIOD_COLUMNS,
     PERIOD_EVERY,
     PERIOD_SIZE,
     PLAIN_SLICE,
     REFOLDED_SLICE,
+    SLICE_FIRST,
+    SLICE_LAST,
     SLICE_LATE,
     SLICE_START,
     START,
+    TIMED_SLICE,
+    UPDATE,
     WINDOW,
     BatchRows,
     Definitions,
@@ -82,10 +89,16 @@ class GridLane(SliceLane):
         changes: bool = False,
         remembers: bool = False,
         every_row: bool = False,
+        keeps_rows: bool = False,
     ) -> None:
-        super().__init__([], partials, width, width == REFOLDED_SLICE)
+        super().__init__([], partials, width, keeps_rows)
         self.lateness = lateness
-        self._in_order = per_key and not every_row and not changes and width == PLAIN_SLICE
+        self._width = width  # of slices that are not folded again
+        if self.kept is not None:
+            self.slices.reshape(REFOLDED_SLICE)
+        self._in_order = (
+            per_key and width == PLAIN_SLICE and not (every_row or changes or keeps_rows)
+        )
         self._came: list[Array] = []
         self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
         self._define(windows)
@@ -97,7 +110,10 @@ class GridLane(SliceLane):
         self._first, self._last = np.zeros((2, 0), np.int64)
         self._oldest = NEVER
         self._lost = ALWAYS
-        self._added: dict[str, tuple[int, int]] = {}
+        self._added: dict[
+            str, tuple[int, int]
+        ] = {}  # (windows end later, and start at that or later)
+        self._blurred = False  # whether slices came folded whose cuts are not known here
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -106,7 +122,7 @@ class GridLane(SliceLane):
             partials,
             lateness=setting.lateness,
             per_key=setting.ordered,
-            width=REFOLDED_SLICE if setting.refolds else PLAIN_SLICE,
+            keeps_rows=setting.keeps_rows,
             changes=setting.changes,
             remembers=setting.lateness.longest > 0,
             every_row=setting.every_row,
@@ -128,39 +144,66 @@ class GridLane(SliceLane):
         self._joins = self._in_order and not listed and not ends <= starts
 
     def shares(self, kind: str) -> bool:
-        return kind == self.kind and self._recuts
-
-    @property
-    def _recuts(self) -> bool:
-        """Whether slices can be cut at other edges from now on."""
-        return self._changed is None
+        return kind == self.kind
 
     def add(self, name: str, window: ContextFreeWindow, latest: int) -> None:
-        self.redefine({**self.windows, name: window}, latest)
+        whole = ALWAYS if self._changed is None and not self._blurred else latest + 1
+        since = (int(self._after.max(initial=ALWAYS)), max(self._lost, whole))
+        self._redefine({**self.windows, name: window}, latest)
+        self._added[name] = since
 
     def remove(self, name: str, latest: int) -> None:
-        self.redefine({n: w for n, w in self.windows.items() if n != name}, latest)
+        self._added.pop(name, None)
+        self._redefine({n: w for n, w in self.windows.items() if n != name}, latest)
 
-    def redefine(self, windows: dict[str, ContextFreeWindow], latest: int) -> None:
-        """Serve other windows; `latest` is the last time of a row. Slices stay as they were cut.
-
-        An added window reports nothing that was complete or of which a part is gone.
-        """
-        since = (int(self._after.max(initial=ALWAYS)), self._lost)
-        added = dict.fromkeys(windows.keys() - self.windows.keys(), since)
-        self._added = {n: at for n, at in {**self._added, **added}.items() if n in windows}
-        if self._changed is not None:
-            repeating = self.names[: len(self._periods)]
-            self._changed.select([i for i, name in enumerate(repeating) if name in windows])
-        if self._recuts:
-            self._edges = self._edges.turn([*windows.values()], latest)
+    def _redefine(self, windows: dict[str, ContextFreeWindow], latest: int) -> None:
+        """Serve other windows; `latest` is the last time of a row. Slices stay as they were cut."""
+        periodic = [w for w in self.windows.values() if isinstance(w, Periodic)]
+        starts = Lattice.of_starts(periodic) if self._joins else None
+        self._edges = self._edges.turn([*windows.values()], self._furthest(latest), starts)
+        before = self.names[: len(self._periods)]
         self._define(windows)
+        if self._changed is not None:
+            numbers = {name: i for i, name in enumerate(before)}
+            repeating = self.names[: len(self._periods)]
+            self._changed.select([numbers.get(name) for name in repeating], self.slices.keys)
         self.due[self.slices.length > 0] = ALWAYS
+
+    def _furthest(self, latest: int) -> int:
+        """Return a value up to which slices were cut; `latest` is the last time of a row."""
+        return latest
+
+    def change_lateness(self, lateness: Lateness) -> None:
+        super().change_lateness(lateness)
+        if self._changed is not None and lateness.longest > 0 and not self._changed.remembers:
+            self._changed.grow_keys(self.slices.keys)
+            self._changed.remember(self._after)
+
+    def add_aggregate(self, column: Partials) -> None:
+        super().add_aggregate(column)
+        if self._changed is not None:
+            self._changed.add_aggregate(column.kernels)
+
+    def remove_aggregate(self, i: int) -> None:
+        super().remove_aggregate(i)
+        if self._changed is not None:
+            self._changed.remove_aggregate(i)
+
+    def _keep_rows(self) -> None:
+        super()._keep_rows()
+        live, timed = self.slices.live(), self._width >= TIMED_SLICE
+        self.slices.reshape(REFOLDED_SLICE)
+        if not timed:  # when their rows came is not known, and no value depends on it
+            starts = np.clip(self.slices.meta[live, SLICE_START], -FAR, FAR)
+            self.slices.meta[live, SLICE_FIRST] = self.slices.meta[live, SLICE_LAST] = starts
+
+    def _keep_no_rows(self) -> None:
+        super()._keep_no_rows()
+        self.slices.reshape(self._width)
 
     def join_stream(self, joining: Joining) -> None:
         self._lost = max(self._lost, joining.latest + 1)
-        windows, self.windows = self.windows, {}
-        self.redefine(windows, joining.latest)
+        self._added = dict.fromkeys(self.names, (ALWAYS, self._lost))
 
     def alive(self) -> Array:
         changing = False if self._changed is None else self._changed.alive(self.keys)
@@ -173,6 +216,40 @@ class GridLane(SliceLane):
 
     def parts(self) -> list[Any]:
         return [*super().parts(), *([] if self._changed is None else [self._changed])]
+
+    def _first_ends(self) -> list[tuple[int, int]]:
+        """Return the first end of each window that was added, with its number, if it is to be known.
+
+        Of changes only, that window is reported even if nothing enters or leaves where it ends.
+        """
+        if self._changed is None:
+            return []
+        numbers = {name: d for d, name in enumerate(self.names[: len(self._periods)])}
+        added = [(numbers[n], lost) for n, (_, lost) in self._added.items() if n in numbers]
+        ends = []
+        for d, lost in added:
+            size, every, origin = self._periods[d].tolist()
+            ends.append((d, int(first_end(size, every, origin, lost - 1 + size))))
+        return ends
+
+    def _begun(self, windows: Array, after: Array) -> Array:
+        """Let changes of windows that were added, and were reported, begin with their first end.
+
+        A line of changes holds until the next: the last one before that end says what was so there.
+        """
+        for d, end in self._first_ends():
+            mine = np.nonzero((windows[:, WINDOW] == d) & (windows[:, KIND] == UPDATE))[0]
+            early = mine[windows[mine, END] < end]
+            last = early[np.append(np.diff(windows[early, KEY]) != 0, True)[: len(early)]]
+            there = windows[mine[windows[mine, END] == end], KEY]
+            keys = windows[last, KEY]
+            move = last[~np.isin(keys, there) & (end <= after[keys * self._stride])]
+            windows[move, START], windows[move, END] = end - self._periods[d, PERIOD_SIZE], end
+        order = np.lexsort((windows[:, END], windows[:, WINDOW], windows[:, KEY]))
+        windows = windows[order]
+        again = (np.diff(windows[:, [KEY, WINDOW, END]], axis=0) == 0).all(1)
+        found: Array = windows[np.append(True, ~again)[: len(windows)]]
+        return found
 
     def _whole(self, windows: Array) -> Array:
         """Leave out windows that were added and are not whole."""
@@ -223,6 +300,7 @@ class GridLane(SliceLane):
         """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
         first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
         rows = Rows(keys, first, [])
+        self._blurred = self._blurred or bool(self._listed)
         counts = self._counting(rows, first)
         found = np.empty((len(cells), GROUP_COLUMNS), np.int64)
         found[:, GROUP_KEY], found[:, GROUP_START] = keys, cells.found[:, START_OF]
@@ -311,6 +389,7 @@ class GridLane(SliceLane):
             "lost": self._lost,
             "oldest": self._oldest,
             "added": list(self._added.items()),
+            "blurred": self._blurred,
         }
         return {**super().plain(), **more, "changed": changed}
 
@@ -318,11 +397,12 @@ class GridLane(SliceLane):
         super().load(plain)
         self._edges.load(plain["edges"])
         self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
+        self._blurred = bool(plain["blurred"])
         self._added = {name: (int(since), int(lost)) for name, (since, lost) in plain["added"]}
         if not self._added.keys() <= {*self.names}:
             raise ValueError(f"{[*self._added]} were added, and there are {self.names}")
         if self._changed is not None:
-            self._changed.load(plain["changed"], self.keys)
+            self._changed.load(plain["changed"])
         self._bound(np.nonzero(self.slices.length)[0])
 
     def _bound(self, keys: Array) -> None:
@@ -416,11 +496,15 @@ class GridLane(SliceLane):
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
+        first_ends, after = self._first_ends(), self._after
+        self._note_due(upto, first_ends, journal)
+        for d, end in first_ends:
+            start = end - int(self._periods[d, PERIOD_SIZE])
+            listed = np.append(listed, np.array([[d, start, end, 0]], np.int64), 0)
         marks = Watermarks(self._after, upto, past, keep, self._stride)
         step = self._edges.step if self._changed is None else 0
         windows = Definitions(self._periods, listed, step, self._changed is not None)
         key, gathered, held = 0, [], len(self.slices)
-        self._note_due(upto, journal)
         locator = np.empty(LOCATOR, np.int64)
         while key < self.keys:
             key, count = compiled_loops().report_grid(
@@ -440,15 +524,24 @@ class GridLane(SliceLane):
             self._lost = max(self._lost, int(keep.max()))
         self._after = upto
         found = together(gathered) if gathered else lines(0)
+        found = self._begun(found, after) if first_ends else found
         found = self._whole(found) if self._added else found
         journal.fields(self._edges)
         self._edges.forget(int(keep.min(initial=NEVER)))
         return found
 
-    def _note_due(self, upto: Array, journal: Journal) -> None:
+    def _wake(self, end: int) -> None:
+        """Look at the keys of which windows were not reported up to an end when they reach it."""
+        keys = np.nonzero(self.slices.length[: self.keys])[0]
+        waiting = keys[self._after[keys * self._stride] < end]
+        self.due[waiting] = np.minimum(self.due[waiting], end)
+
+    def _note_due(self, upto: Array, first_ends: list[tuple[int, int]], journal: Journal) -> None:
         """Note what `report_grid` will change: of keys that are due, and of their late slices."""
-        if self._listed:
+        if self._listed or first_ends:
             journal.items(slice(None), self.due)
+        for _, end in first_ends:
+            self._wake(end)
         keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
         if len(keys) == 0:
             return

@@ -9,6 +9,7 @@ from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.changes import Changes
 from muntin.slicing.lane import Report, Setting
 from muntin.slicing.lanes.row_lane import NO_WINDOWS, RowLane
+from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
@@ -91,6 +92,27 @@ class LastRowsLane(RowLane):
         found[:, START] = self._first_rank[key] + found[:, LO]
         return found
 
+    def add_aggregate(self, column: Partials) -> None:
+        super().add_aggregate(column)
+        if self._changed is not None:
+            self._changed.add_aggregate(column.kernels)
+
+    def remove_aggregate(self, i: int) -> None:
+        super().remove_aggregate(i)
+        if self._changed is not None:
+            self._changed.remove_aggregate(i)
+
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        changed = plain["changed"]
+        changed = None if changed is None else Changes.some_aggregates(changed, which)
+        return {**RowLane.some_aggregates(plain, which), "changed": changed}
+
+    def change_lateness(self, lateness: Lateness) -> None:
+        super().change_lateness(lateness)
+        if self._changed is not None and lateness.longest > 0 and not self._changed.remembers:
+            self._changed.remember(self._time)
+
     def keep_keys(self, alive: Array) -> None:
         super().keep_keys(alive)
         if self._changed is not None:
@@ -111,4 +133,4 @@ class LastRowsLane(RowLane):
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         if self._changed is not None:
-            self._changed.load(plain["changed"], self.keys)
+            self._changed.load(plain["changed"])

@@ -20,15 +20,16 @@ from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows
-from muntin.slicing.slice_lane import lifted
+from muntin.slicing.slice_lane import earliest, lifted
 from muntin.slicing.tables import (
     END,
     KEY,
     KIND,
+    LO,
     PLAIN_SLICE,
-    REFOLDED_SLICE,
     ROW_MEASURE,
     ROW_NEW,
+    ROW_TIME,
     SLICE_LATE,
     SLICE_ROWS,
     SLICE_START,
@@ -42,10 +43,13 @@ from muntin.windows import ContextFreeWindow
 class MeasuredLane(GridLane):
     """Windows whose watermark is per key, because it is no time.
 
-    A row counts if it is not later than the lateness allows.
+    A row counts if it is not later than the lateness allows. Of a window that was added to a running
+    query, rows before the key's last row at that time do not count: `_begins` has that time. Keys that
+    were first seen later have `_unknown`: ALWAYS if they surely had no rows before, a little more if
+    they may have been forgotten.
     """
 
-    PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time", "_begins")
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class MeasuredLane(GridLane):
         ordered: bool,
         width: int = PLAIN_SLICE,
         changes: bool = False,
+        keeps_rows: bool = False,
     ) -> None:
         super().__init__(
             windows,
@@ -65,7 +70,10 @@ class MeasuredLane(GridLane):
             width=width,
             changes=changes,
             remembers=lateness.longest > 0,
+            keeps_rows=keeps_rows,
         )
+        self._begins = np.zeros(0, np.int64)
+        self._unknown = ALWAYS
         self._ordered = ordered
         self._time = np.full(int(not ordered), ALWAYS)
         self._shared = set() if ordered else {"_time"}
@@ -80,17 +88,25 @@ class MeasuredLane(GridLane):
             changes=setting.changes,
         )
 
-    @property
-    def _recuts(self) -> bool:
+    def shares(self, kind: str) -> bool:
+        del kind  # another window begins at other rows
         return False
 
+    def _furthest(self, latest: int) -> int:
+        del latest
+        last = int(self._last.max(initial=ALWAYS))
+        return ALWAYS if last == ALWAYS else self._edges.behind(last) - 1
+
     def join_stream(self, joining: Joining) -> None:
-        del joining
-        ((name, window),) = self.windows.items()
-        raise ValueError(
-            f"window {name!r} is measured in {window.measure!r}, and rows that came before it was added "
-            "were not measured: give such a window with the query"
-        )
+        self._unknown = ALWAYS + 1 if joining.forgotten > ALWAYS else ALWAYS
+        self._begins = joining.last.copy()
+
+    def plain(self) -> dict[str, Any]:
+        return {**super().plain(), "unknown": self._unknown}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        self._unknown = int(plain["unknown"])
+        super().load(plain)
 
     def alive(self) -> Array:
         return np.ones(self.keys, np.bool_)  # what a key has come to is never forgotten
@@ -99,6 +115,7 @@ class MeasuredLane(GridLane):
         super().grow_keys(keys)
         if self._ordered:
             self._time = longer(self._time, self.slices.keys, watermark)
+        self._begins = longer(self._begins, self.slices.keys, self._unknown)
 
     def _reached(self, watermark: Array) -> Array:
         del watermark
@@ -106,7 +123,8 @@ class MeasuredLane(GridLane):
 
     def _in_time(self, rows: Rows) -> Array:
         time = self._time[rows.keys] if self._ordered else self._time
-        counts: Array = rows.times >= self.lateness.past(time)
+        first = np.maximum(self.lateness.past(time), self._begins[rows.keys])
+        counts: Array = rows.times >= first
         return counts
 
     def _pass(self, watermark: Array) -> None:
@@ -119,7 +137,7 @@ class DeltaLane(MeasuredLane):
     Its watermark is what the column has come to in rows before the watermark.
     """
 
-    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_final")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*MeasuredLane.PER_KEY, "_final", "_whole_from")
 
     def __init__(self, column: str, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -127,6 +145,7 @@ class DeltaLane(MeasuredLane):
         if self.kept is not None:
             self.kept.measure = column
         self._final = np.zeros(0, np.int64)
+        self._whole_from = np.zeros(0, np.int64)  # from which start windows have all their rows
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -138,12 +157,20 @@ class DeltaLane(MeasuredLane):
             lateness=setting.lateness,
             ordered=setting.ordered,
             changes=setting.changes,
-            width=REFOLDED_SLICE if setting.refolds else TIMED_SLICE,
+            width=TIMED_SLICE,
+            keeps_rows=setting.keeps_rows,
         )
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
         self._final = longer(self._final, self.slices.keys, ALWAYS)
+        seen = NEVER if self._unknown > ALWAYS else ALWAYS
+        self._whole_from = longer(self._whole_from, self.slices.keys, seen)
+
+    def join_stream(self, joining: Joining) -> None:
+        """Begin after each key's last row, which may have come to what the first one begins with."""
+        super().join_stream(joining)
+        self._whole_from = np.where(joining.last > ALWAYS, NEVER, ALWAYS)
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)
@@ -154,6 +181,15 @@ class DeltaLane(MeasuredLane):
             return counts, None
         rows = rows if self.kept is None else rows.in_order()
         return counts, self._grouped(rows, rows.extra[self.column])
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        if (self._whole_from[prepared.rows.keys] == NEVER).any():
+            rows = prepared.rows
+            keys, least = earliest(rows.keys, rows.extra[self.column], self.slices.keys)
+            new = self._whole_from[keys] == NEVER
+            journal.items(keys, self._whole_from)
+            self._whole_from[keys[new]] = least[new] + 1
+        super().commit(prepared, journal)
 
     def _rows_within(
         self, kept: KeptRows, places: Array, lo: Array, hi: Array
@@ -177,6 +213,7 @@ class DeltaLane(MeasuredLane):
         upto = np.maximum(self._come_to(self._time), self._after)
         self._final = np.maximum(self._come_to(self.lateness.past(self._time)), self._final)
         windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
+        windows = windows[windows[:, START] >= self._whole_from[windows[:, KEY]]]
         report = self.changes(self.answer(windows), self._final, journal)
         self.drop_kept(journal)
         return report
@@ -237,9 +274,23 @@ class CountLane(MeasuredLane):
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self.kept: KeptRows = KeptRows([lifted(column) for column in self.partials])
+        self.kept: KeptRows = KeptRows(self._rows_of(self.partials))
         self._first_rank = np.zeros(0, np.int64)
         self._moved_from = np.zeros(0, np.int64)
+
+    def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
+        return [lifted(column) for column in partials]
+
+    def _keep_no_rows(self) -> None:
+        """Ranks are found in kept rows, whatever the aggregates."""
+
+    def _last_items(self) -> Array:
+        return self.kept.runs.last()
+
+    def _first_items(self, windows: Array) -> Array:
+        rank = self.slices.meta[windows[:, LO], SLICE_START] - self._first_rank[windows[:, KEY]]
+        first: Array = self.kept.runs.meta[self.kept.runs.head[windows[:, KEY]] + rank, ROW_TIME]
+        return first
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
@@ -291,8 +342,7 @@ class CountLane(MeasuredLane):
         rows, first_rank = self.kept.runs, int(self._first_rank[key])
         head, count = int(rows.head[key]), int(rows.length[key])
         assert isinstance(self._edges, Edges)
-        edges = self._edges.between(changed, first_rank + count - 1)
-        starts = np.maximum(edges[:-1], first_rank)
+        starts = np.maximum(self._edges.within(changed, first_rank + count - 1), first_rank)
         ends = np.append(starts[1:], first_rank + count)
         meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
         known = int(np.searchsorted(meta[:, SLICE_START], starts[0]))

@@ -28,6 +28,7 @@ from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.since import Since
 from muntin.slicing.tables import (
     HI,
     KEY,
@@ -71,9 +72,8 @@ class RowLane(Lane):
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
         self._unknown = ALWAYS
-        self._fresh: dict[
-            int, int
-        ] = {}  # the time of the earliest new row, for keys that have some
+        self._since = Since()
+        self._fresh: dict[int, int] = {}  # the time of the earliest new row of a key
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -88,6 +88,22 @@ class RowLane(Lane):
 
     def remove(self, name: str, latest: int) -> None:
         raise NotImplementedError(f"{name!r} is the only window of its lane")
+
+    def add_aggregate(self, column: Partials) -> None:
+        self._since.add(len(self.partials), self.kept.runs.last())
+        self.partials = [*self.partials, column]
+        self.kept.add_aggregate(column)
+
+    def remove_aggregate(self, i: int) -> None:
+        self._since.remove(i)
+        self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
+        self.kept.remove_aggregate(i)
+
+    @staticmethod
+    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
+        kept = KeptRows.some_aggregates(plain["kept"], which, plain["aggregates"])
+        since = Since.some_aggregates(plain["since"], which)
+        return {**plain, "kept": kept, "since": since, "aggregates": len(which)}
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         self.keys = keys
@@ -108,6 +124,7 @@ class RowLane(Lane):
         if self._ordered:
             self._time = self._time[padded]
         self.kept.runs.compact(padded)
+        self._since.keep_keys(alive)
         number = np.cumsum(padded) - 1
         self._renumber({key: int(number[key]) for key in np.nonzero(padded)[0].tolist()})
 
@@ -160,7 +177,10 @@ class RowLane(Lane):
         lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (LO, HI))
         keys = beginnings(windows[valued, KEY])
         runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
-        return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        if len(self._since):
+            self._since.hide(report, self.kept.runs.meta[lo, ROW_TIME])
+        return report
 
     def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
@@ -215,7 +235,7 @@ class RowLane(Lane):
     # State
 
     def parts(self) -> list[Any]:
-        return [self, *self.kept.parts()]
+        return [self, self._since, *self.kept.parts()]
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         self.partials[i].retype(kernels)
@@ -223,6 +243,8 @@ class RowLane(Lane):
     def plain(self) -> dict[str, Any]:
         return {
             "kept": self.kept.plain(self.keys),
+            "aggregates": len(self.partials),
+            "since": self._since.plain(self.keys),
             "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
@@ -238,6 +260,7 @@ class RowLane(Lane):
             raise ValueError("the rank of a key's first row is a number of rows")
         self._unknown = int(plain["unknown"])
         self.grow_keys(keys)
+        self._since.load(plain["since"], len(self.partials), keys)
         time = whole(plain["time"], count=min(len(self._time), max(keys, 1)))
         self._time[: len(time)] = time
         self._first_rank[:keys] = ranks

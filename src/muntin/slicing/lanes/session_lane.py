@@ -77,7 +77,7 @@ class SessionLane(SliceLane):
             partials,
             lateness=setting.lateness,
             per_key=setting.ordered,
-            keeps_rows=setting.refolds,
+            keeps_rows=setting.keeps_rows,
         )
 
     def join_stream(self, joining: Joining) -> None:
