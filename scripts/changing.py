@@ -24,6 +24,11 @@ def failure(case):
     return None
 
 
+def place(error):
+    """Return what kind of error it is, and which function raised it."""
+    return type(error), error and traceback.extract_tb(error.__traceback__)[-1].name
+
+
 def smaller(case):
     """Yield cases that lack a little of a case."""
     steps = case.steps
@@ -46,13 +51,17 @@ def smaller(case):
             yield replace(case, **plain)
 
 
-def smallest(case, kind):
+def smallest(case, found):
     """Return a case that fails in the same way, of which nothing can be left out."""
     going = True
     while going:
         going = False
         for less in smaller(case):
-            if less != case and len(less.steps) <= len(case.steps) and type(failure(less)) is kind:
+            if (
+                less != case
+                and len(less.steps) <= len(case.steps)
+                and place(failure(less)) == found
+            ):
                 case, going = less, True
                 break
     return case
@@ -92,7 +101,7 @@ def main():
         failed += 1
         print(f"failed: --seed {number} --count 1 --shards {asked.shards}")
         if not asked.as_it_is:
-            case = smallest(case, type(error))
+            case = smallest(case, place(error))
             error = failure(case)
         print(spelled(case))
         traceback.print_exception(error, limit=-3)

@@ -250,12 +250,14 @@ class View(WindowOracle):
         return start > newest
 
     def _come_to(self, key):
-        """Return what the column of a Delta had come to when the window was added."""
-        before = (values for values, *_ in self.query.log[: self.since.rows])
-        return max(
-            (v[self.window.measure] for v in before if self.query.key_of(v) == key),
-            default=-math.inf,
-        )
+        """Return what the column of a Delta had surely come to by the first row that counts since.
+
+        Before the window was added, nobody may have looked at the column.
+        """
+        column, rows = self.window.measure, self.counted[self.name][key]
+        since = [row for row in rows if row.arrival >= self.since.rows]
+        before = [row.values[column] for row in rows if row.arrival < self.since.rows]
+        return max([*before, *(row.values[column] for row in since[:1])])
 
 
 def begins_again(window):
