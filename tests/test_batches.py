@@ -3,6 +3,8 @@
 import datetime as dt
 import decimal
 import math
+import uuid
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -179,6 +181,39 @@ def test_times_beyond_microseconds_are_refused(make):
         times_of(pa.array([2**63], pa.uint64()))
 
 
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sampled_from(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]),
+    st.sampled_from([1, 7, 1000]),
+    st.lists(
+        st.integers(-(2**63) + 1, 2**63 - 1)
+        | st.integers(-400, 400)
+        | st.integers(-400, 400).map(lambda t: 10**12 * t),
+        max_size=5,
+    ),
+)
+def test_times_of_every_unit_of_numpy_are_exact_or_bad_rows(unit, many, ticks):
+    exact = [microseconds_of(many * t, unit) for t in ticks]
+    fits = [t for t in exact if t is not None and abs(t) < 2**63 and t.denominator == 1]
+    batch = read_batch({"t": np.array(ticks, f"M8[{many}{unit}]")}, "t", (), (), on_bad_row="drop")
+    assert (batch.times.tolist(), batch.bad_rows) == (fits, len(ticks) - len(fits))
+
+
+def microseconds_of(ticks, unit):
+    """Return a time of NumPy as a fraction; None if it is beyond what can be computed."""
+    if unit in ("Y", "M"):
+        years, months = divmod(ticks * (12 if unit == "Y" else 1), 12)
+        cycles, year = divmod(years, 400)  # Gregorian: 146 097 days in 400 years
+        if abs(years) > 150_000:
+            return None
+        day = dt.date(1970 + year, months + 1, 1) - dt.date(1970, 1, 1)
+        return Fraction((146_097 * cycles + day.days) * 86_400 * 10**6)
+    finer = ["s", "ms", "us", "ns", "ps", "fs", "as"]
+    if unit in finer:
+        return Fraction(ticks * 10**6, 1000 ** finer.index(unit))
+    return Fraction(ticks * 10**6 * {"W": 604_800, "D": 86_400, "h": 3600, "m": 60}[unit])
+
+
 NULL_TIMES = {
     "arrow": pa.array([5, None, 7, None]),
     "numpy": np.array([5, "NaT", 7, "NaT"], "M8[us]"),
@@ -318,6 +353,96 @@ MISTAKES = [
     (pl.LazyFrame(GOOD), TypeError, "a batch is an Arrow table .*, got polars.*LazyFrame"),
     (None, TypeError, "a batch is an Arrow table .*, got builtins.NoneType"),
 ]
+
+
+OBJECTS = {
+    "int": [1, 2**62, -5],
+    "above int64": [2**63 + 5, 2**64 - 1],
+    "above uint64": [2**70],
+    "bool": [True, False],
+    "float": [0.5, math.inf, 1e300],
+    "not exact in float": [2**53 + 1],
+    "Decimal": [decimal.Decimal("1.10"), decimal.Decimal("1E-30")],
+    "Fraction": [Fraction(1, 3)],
+    "str": ["a", "é", ""],
+    "bytes": [b"a", b"\xff"],
+    "date": [dt.date(2026, 1, 1)],
+    "datetime": [dt.datetime(2026, 1, 1, 2, 3, 4, 567)],
+    "zoned": [dt.datetime(2026, 7, 1, tzinfo=dt.UTC)],
+    "Timestamp": [pd.Timestamp(1001)],
+    "zoned Timestamp": [pd.Timestamp(1001, tz="UTC")],
+    "timedelta": [dt.timedelta(microseconds=3)],
+    "Timedelta": [pd.Timedelta(1001)],
+    "time": [dt.time(1, 2, 3)],
+    "zoned time": [dt.time(1, tzinfo=dt.UTC)],
+    "UUID": [uuid.UUID(int=3)],
+    "list": [[1, 2]],
+    "list of times": [[dt.datetime(2026, 1, 1)]],
+    "list of decimals": [[decimal.Decimal(3)]],
+    "dict": [{"a": 1}],
+    "numpy": [np.float16(0.1), np.uint64(2**64 - 1)],
+    **{
+        f"numpy {kind}": [*np.ones(1, kind)]
+        for kind in ("f2", "f4", "f8", "g", "i1", "i8", "u8", "?", "M8[ns]", "M8[s]", "m8[us]")
+    },
+}
+
+
+NO_KEYS = ("above int64", "above uint64", "Fraction", "zoned time", "numpy", "numpy g")
+"""Kinds that Arrow has no type for; some are objects among values."""
+
+
+def plain(item, role):
+    """Return what can be compared; among values, moments with a zone are those of UTC."""
+    if isinstance(item, dt.datetime | np.datetime64):
+        moment = pd.Timestamp(item)
+        return ("moment", role == "key" and moment.tz is not None, moment.value)
+    if isinstance(item, dt.timedelta | np.timedelta64):
+        return ("duration", pd.Timedelta(item).value)
+    if isinstance(item, uuid.UUID):
+        return item.bytes
+    return item.item() if isinstance(item, np.generic) else item
+
+
+@pytest.mark.parametrize("form", ["list", "pandas"])
+@pytest.mark.parametrize("role", ["key", "value"])
+@pytest.mark.parametrize("first", OBJECTS)
+def test_objects_of_several_types_are_never_converted(first, role, form):
+    """Arrow guesses one type from a few objects, and converts the others silently."""
+    refused = []
+    for second in OBJECTS:
+        items = [*OBJECTS[first], None, *OBJECTS[second]]
+        column = np.fromiter(items, object, len(items))
+        made = items if form == "list" else pd.Series(column, dtype=object)
+        data = {"t": range(len(items)), "c": made}
+        names = (("c",), ()) if role == "key" else ((), ("c",))
+        try:
+            batch = read_batch(data, "t", *names)
+        except (TypeError, ValueError):
+            refused.append(second)
+            continue
+        held = batch.keys[0].to_pylist() if role == "key" else batch.columns["c"].objects()
+        assert [plain(x, role) for x in held] == [plain(x, role) for x in items]
+    assert first not in refused or first in NO_KEYS
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)],
+        [dt.datetime(2026, 1, 1), dt.date(2026, 1, 1)],
+        [dt.datetime(2026, 1, 1), decimal.Decimal(3)],
+    ],
+)
+def test_times_of_several_types_are_refused(mixed):
+    with pytest.raises(TypeError, match="column 't' is not of one type"):
+        times_of(mixed)
+
+
+def test_nanoseconds_of_pandas_are_bad_rows():
+    for times in ([pd.Timestamp(1001)], pd.Series([pd.Timestamp(1001)], dtype=object)):
+        with pytest.raises(ValueError, match="row 0 .*1001 ns, finer than 1 us"):
+            times_of(times)
 
 
 @pytest.mark.parametrize(("data", "error", "message"), MISTAKES)

@@ -458,3 +458,15 @@ def literal_columns(path):
 def test_columns_have_names(package):
     found = [x for path in (SOURCE / package).rglob("*.py") for x in literal_columns(path)]
     assert found == []
+
+
+def test_two_loops_of_one_name_are_refused():
+    from types import ModuleType
+
+    from muntin.slicing.loops import session_slices
+
+    other = ModuleType("muntin.slicing.loops.others")
+    exec("def new_session(table, p, found, g):\n    pass", vars(other))
+    other.new_session.__module__ = other.__name__
+    with pytest.raises(ValueError, match="both have new_session"):
+        loops_text(session_slices, other)

@@ -4,8 +4,10 @@ Each case is one of a family; test_numbers.py and test_number_places.py try the 
 """
 
 import datetime as dt
+import math
+import random
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -155,6 +157,37 @@ def test_spreads_of_large_integers(values):
     var = float(sum((x - mean) ** 2 for x in values) / (len(values) - 1))
     assert one_window(mt.Var, values) == pytest.approx(var, rel=1e-9)
     assert one_window(mt.Std, values) == pytest.approx(var**0.5, rel=1e-9)
+
+
+MOST = 1.7976931348623157e308
+PRECISE = Context(prec=60)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e160, 1e151, 1.0, 1e-134, 1e-160, 1e-300])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
+def test_spreads_of_floats_of_every_size(size, offset):
+    rng = random.Random(f"{size} {offset}")
+    values = [size * (offset + rng.choice([1, 1, -2, rng.uniform(-1, 1)])) for _ in range(13)]
+    exact = [Fraction(x) for x in values]
+    mean = sum(exact) / 13
+    var = sum((x - mean) ** 2 for x in exact) / 12
+    std = PRECISE.divide(Decimal(var.numerator), Decimal(var.denominator)).sqrt(PRECISE)
+    assert one_window(mt.Std, values) == pytest.approx(float(std), rel=1e-9, abs=0)
+    var = math.inf if var > MOST else float(var)
+    assert one_window(mt.Var, values) == pytest.approx(var, rel=1e-9, abs=1e-322)
+    assert one_window(mt.Std, [values[0]] * 5) == 0.0
+    for each in (float, Fraction, Decimal):
+        window = mt.TwoStacksLite(mt.Std())
+        window.bulk_insert(map(each, values))
+        assert window.query() == pytest.approx(float(std), rel=1e-9, abs=0)
+
+
+def test_results_at_the_largest_float():
+    assert one_window(mt.RelativeVariation, [-MOST, MOST]) == 2.0
+    assert one_window(mt.RelativeVariation, [MOST / 2, MOST]) == 0.5
+    assert one_window(mt.GeoMean, [MOST] * 7) == pytest.approx(MOST, rel=1e-9)
+    assert one_window(mt.GeoMean, [MOST, math.inf]) == math.inf
+    assert math.isnan(mt.rolling([0.0, math.inf], 2, mt.RelativeVariation())[-1])
 
 
 def test_text_is_for_concat():

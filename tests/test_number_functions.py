@@ -1,8 +1,10 @@
 """Users' own functions give what Python gives, compiled or not: or there is an error."""
 
+import datetime as dt
 import functools
 import math
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -266,3 +268,28 @@ def test_another_lower_has_results_of_its_own_type():
     assert query.run({"t": [1, 2], "v": [3, 4]})["r"].to_pylist() == [3.5]
     bare = replace(half, columns=())
     assert mt.rolling(pa.array([3, 4]), 2, bare, min_periods=1).to_pylist() == [1.5, 3.5]
+
+
+RESULTS = [
+    1, 0, 2.5, 1.0, 2**53 + 1, 0.1, math.inf, True, "5", b"5", None, Decimal("1.25"), np.float32(0.5),
+    dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.date(2026, 1, 1),
+    dt.timedelta(1), [1], [0.5], ["x"], {"a": 1}, {"a": "1"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", RESULTS, ids=repr)
+def test_results_are_never_converted_to_the_type_of_earlier_ones(first):
+    """In one table they may be refused; in a later one they may be of another type."""
+    for second in RESULTS:
+        aggregate = mt.Aggregate(
+            "own", None, {"a": first, "b": second}.get, lambda _, b: b, columns=("v",), nulls=True
+        )
+        query = mt.Query(time="t", windows={"w": mt.Tumbling(10)}, aggregates={"own": aggregate})
+        operator = query.operator()
+        operator.process({"t": [1, 11], "v": ["a", "b"]})
+        for wanted, end in ((first, 10), (second, 20)):
+            (result,) = operator.advance(end)["own"].to_pylist()
+            numbers = isinstance(wanted, int | float | np.float32) and type(wanted) is not bool
+            assert result == wanted
+            assert numbers or type(result) is type(wanted)
+            assert isinstance(result, bool) == isinstance(wanted, bool)

@@ -48,6 +48,22 @@ class PolicyOracle(Oracle):
         self.evict(n)
         self.seen.evict(n)
 
+    def enforce(self, now):
+        """Let the longest run go that has expired by a time."""
+        runs = range(len(self), 0, -1)
+        n = next((n for n in runs if expired(self.policy, now, self.seen.range_query(0, n))), 0)
+        self.evict(n)
+        self.seen.evict(n)
+        return n
+
+
+def expired(policy, now, old):
+    """Whether a run has expired under a policy, or under a part of it."""
+    if getattr(policy, "parts", ()):
+        return any(expired(*pair) for pair in zip(policy.parts, [now] * 2, old, strict=True))
+    expires = getattr(policy, "expires", None)
+    return bool(expires and expires(now, old))
+
 
 def longer_than(total, old):
     """A user's own policy, on results of Collect: at most six values that differ."""
@@ -90,6 +106,10 @@ def machine(algorithm, policy, aggregate, values):
             self.window.bulk_insert(values)
             for value in values:
                 self.oracle.insert(value)
+
+        @rule(now=st.integers(0, 25))
+        def enforce(self, now):
+            assert self.window.enforce(now) == self.oracle.enforce(now)
 
         @rule()
         def restart(self):
@@ -403,3 +423,44 @@ def test_nothing_to_evict_costs_the_total_alone():
 def test_an_empty_window_asks_nothing():
     window = mt.Amta(mt.Sum())
     assert window.evict_while(lambda *_: 1 / 0) == 0
+
+
+@TREES
+@pytest.mark.parametrize("now", [0, 14, 20, 99])
+def test_enforced_at_a_time_a_policy_of_time_leaves_what_is_not_older(algorithm, now):
+    aged = policies.SlidePolicy(
+        "aged", mt.Max("t"), lambda *_: False, expires=lambda now, old: now - old >= 6
+    )
+    rows = [{"t": t, "watts": -t} for t in (1, 4, 4, 7, 13)]
+    for policy, age in (
+        (policies.within(10, "t"), 10),
+        (policies.within(10, "t") | policies.last(9), 10),
+        (policies.until_max("watts") | policies.within(10, "t") | aged, 6),
+    ):
+        window = mt.PolicyWindow(mt.Collect("t"), policy, algorithm=algorithm)
+        window.bulk_insert(rows)
+        before = window.query()
+        left = [t for t in before if now - t < age]
+        assert window.enforce(now) == len(before) - len(left)
+        assert window.query() == left
+        assert window.enforce(now) == 0
+
+
+def test_other_policies_let_nothing_go_as_time_passes():
+    for policy in (policies.last(3), lambda total, old: total - old > 3):
+        window = mt.PolicyWindow(mt.Count(), policy)
+        window.bulk_insert([1, 2])
+        assert window.enforce(10**9) == 0
+        assert len(window) == 2
+
+
+@pytest.mark.parametrize("n", [10, 10_000])
+def test_enforcing_costs_log_n_combines(n):
+    watched, counter = counted(mt.Max("t"))
+    policy = policies.SlidePolicy(
+        "aged", watched, lambda *_: False, expires=lambda now, old: now - old >= 5
+    )
+    window = mt.PolicyWindow(mt.Count(), policy)
+    window.bulk_insert({"t": t} for t in range(n))
+    assert counter.during("enforce", window.enforce, n) == n - 4
+    assert counter.worst["enforce"] <= 4 * n.bit_length()

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,7 +81,7 @@ def test_the_columns_of_a_policy_are_needed_and_no_others():
     with pytest.raises(KeyError, match="'w'"):
         query.run(rows_of((1, 2)))
     rows = [{**row, "w": row["v"], "other": object()} for row in rows_of((1, 2), (4, 5), (8, 3))]
-    assert told(query.run(rows)) == [(4, 10, "result", [5, 3])]
+    assert told(query.run(rows)) == [(8, 10, "result", [3])]
 
 
 def test_a_policy_that_raises_loses_nothing():
@@ -171,3 +172,58 @@ def held_until_the_next(kept, windows, watermark):
             for tick in range(end, after, windows[name].every) if said[end] else ():
                 table[key, name, tick] = said[end]
     return table
+
+
+@pytest.mark.parametrize("emit", ["every", "changes"])
+@pytest.mark.parametrize("lateness", [0, 300])
+def test_rows_that_expired_are_not_reported(emit, lateness):
+    """`within` means no older than that at the time of the report."""
+    query = query_of(
+        {"left": mt.Policy(policies.within(10, "t"), every=100)},
+        {"list": mt.Collect("v")},
+        lateness=lateness,
+        emit=emit,
+    )
+    operator = query.operator()
+    operator.process(rows_of((5, 1), (92, 2), (95, 3), (188, 4)))
+    first = (92, 100, "result", [2, 3])
+    if emit == "every":
+        assert told(operator.advance(1000)) == [first]
+    else:
+        assert told(operator.advance(1000)) == [first, (200, 200, "empty", None)]
+    if lateness == 0:
+        assert told(operator.advance(10**6)) == []
+        assert operator.counters.rows_kept == 0
+    else:
+        operator.process(rows_of((991, 5), (995, 6)))
+        assert told(operator.advance(1001))[0] == (991, 1000, "result", [5, 6])
+        assert told(operator.advance(5000))[:1] == (
+            [] if emit == "every" else [(1100, 1100, "empty", None)]
+        )
+
+
+def test_a_time_with_a_zone_expires_as_a_number_does():
+    times = pa.array([5, 92, 95], pa.timestamp("us", "Asia/Kolkata"))
+    query = mt.Query(
+        time="t",
+        windows={"left": mt.Policy(policies.within("10 us", "t"), every="100 us")},
+        aggregates={"n": mt.Count()},
+    )
+    operator = query.operator()
+    operator.process({"t": times})
+    assert operator.advance(10**9)["n"].to_pylist() == [2]
+
+
+def test_keys_with_nothing_left_are_looked_at_no_more(monkeypatch):
+    monkeypatch.setattr("muntin.query.operator.MANY_KEYS", 8)
+    query = query_of(
+        {"left": mt.Policy(policies.within(10, "t"), every=10)}, {"n": mt.Count()}, lateness=20
+    )
+    operator = query.operator()
+    for i in range(100):
+        operator.process([{"t": 10 * i, "room": f"{i}", "plug": j, "v": 1} for j in range(5)])
+        operator.advance(10 * i)
+        (lane,) = operator._state.lanes
+        assert len(lane._visited()) <= 5 * 5
+        assert operator.counters.keys <= 3 * 5 * 5
+        assert operator.counters.rows_kept <= 5 * 5

@@ -91,9 +91,15 @@ def forgetful(column):
     return policies.SlidePolicy("forgetful", mt.Max(column), lambda total, _: (total or 0) > 40)
 
 
+def never(_total, _old):
+    return False
+
+
 POLICIES = [
     policies.last(3),
     policies.within(12, "t"),
+    policies.within(20, "t") | policies.last(4),
+    policies.SlidePolicy("aged", mt.Max("t"), never, expires=lambda now, old: now - old > 7),
     policies.sum_at_most(90, "n"),
     policies.until_max("v") | policies.last(5),
     policies.until_longest_run("v"),

@@ -147,6 +147,42 @@ def test_every_aggregate_can_be_stored(aggregate_name, data):
             assert agree(aggregate, window.query(), twin.query())
 
 
+class Weighed(MemoryStore):
+    """A store that notes how many bytes each commit puts."""
+
+    def __init__(self):
+        super().__init__()
+        self.commits = []
+
+    def put(self, window, items):
+        self.commits.append(sum(map(len, items.values())))
+        super().put(window, items)
+
+
+HOLISTIC = [name for name, (make, _) in catalogue.INPUTS.items() if make().holistic]
+
+
+@pytest.mark.parametrize("aggregate_name", [*HOLISTIC, "Max"])
+def test_a_commit_writes_what_came_since_however_long_the_window(aggregate_name):
+    aggregate, _ = catalogue.make(aggregate_name)
+    worst = {}
+    for n in (1 << 8, 1 << 12):
+        store, values = Weighed(), [str(i) if aggregate_name == "Concat" else i for i in range(n)]
+        with stored(aggregate, store, "w", buffer=64) as window:
+            window.bulk_insert(values)
+            store.commits.clear()
+            for value in values[:200]:
+                window.insert(value)
+                window.evict()
+            twin = mt.Amta(aggregate)
+            twin.bulk_insert([*values[200:], *values[:200]])
+            assert agree(aggregate, window.query(), twin.query())
+        worst[n] = max(store.commits)
+        with stored(aggregate, store, "w") as window:
+            window.check([*values[200:], *values[:200]])
+    assert worst[1 << 12] < 2 * worst[1 << 8]  # there are 12 levels, and 8
+
+
 def test_a_policy_looks_into_the_store(store):
     window, twin = stored(mt.Sum(), store, "w", buffer=4), mt.Amta(mt.Sum())
     for one in (window, twin):

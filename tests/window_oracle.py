@@ -202,7 +202,10 @@ def last_rows(window, rows, clock):
 
 
 def left_rows(window, rows, clock):
-    """After each row the longest run of oldest rows leaves for which the policy holds."""
+    """After each row the longest run of oldest rows leaves for which the policy holds.
+
+    At each end that run leaves, too, which has expired by then.
+    """
     policy, left, coming = window.policy, [], list(rows)
     end = window.first_end(rows[0].t)
     while end <= clock.watermark:
@@ -215,9 +218,22 @@ def left_rows(window, rows, clock):
                 if policy.holds(total, fold(policy.aggregate, left[:n]))
             )
             del left[: next(runs, 0)]
+        runs = (
+            n
+            for n in range(len(left), 0, -1)
+            if expired(policy, end, fold(policy.aggregate, left[:n]))
+        )
+        del left[: next(runs, 0)]
         if left:
             yield left[0].t, end, left.copy()
         end += window.every
+
+
+def expired(policy, now, old):
+    """Whether a run has expired by the time of a report, under policies that look at the rows' time."""
+    if policy.parts:
+        return any(expired(*pair) for pair in zip(policy.parts, (now, now), old, strict=True))
+    return policy.expires and "t" in policy.aggregate.columns and policy.expires(now, old)
 
 
 def between_openings(window, rows, clock):

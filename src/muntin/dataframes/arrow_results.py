@@ -14,6 +14,7 @@ import numpy as np
 from muntin.aggregates import Aggregate
 from muntin.dataframes.column_types import DATE, DURATION, MOMENT, arrow_result, family_of
 from muntin.dataframes.columns import Array
+from muntin.dataframes.python_objects import as_arrow_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +92,7 @@ def objects_as_arrow(items: list[Any], kind: "pa.DataType | None", overflow: str
     if kind is not None and kinds.is_integer(kind) and any(map(_is_broken, items)):
         raise TypeError(f"not all results are whole numbers, and {kind} holds no others")
     try:
-        return pa.array(items, kind, from_pandas=False)
+        return as_arrow_array(items) if kind is None else pa.array(items, kind, from_pandas=False)
     except (pa.ArrowInvalid, OverflowError) as error:
         misfits = [i for i, item in enumerate(items) if not fits(item, kind)]
         if not misfits:

@@ -7,6 +7,7 @@ and times in NumPy, Arrow and Polars are not copied; the arrays may be read-only
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,15 +15,14 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from muntin.dataframes.columns import NOT_OF_ARROW, Array, Column, is_frame, kind_of, read
+from muntin.dataframes.python_objects import as_arrow_array
+from muntin.dataframes.time_units import ATTOSECONDS, convert
 
 NOT_A_TIME = np.iinfo(np.int64).min  # how NumPy writes a null among datetimes
-LAST_TIME = np.iinfo(np.int64).max
-MICROSECONDS = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000}
-READ_AS = {
-    **dict.fromkeys(("Y", "M", "W"), "D"),
-    **dict.fromkeys(("h", "m", "generic"), "s"),
-    **dict.fromkeys(("ps", "fs", "as"), "ns"),
-}
+NUMBERS, SIGNED = range(-(2**63), 2**64), range(-(2**63), 2**63)
+"""Whole numbers that values may be, and those that Arrow takes for keys and times."""
+FURTHEST_YEAR = 150_000
+"""Times of later years do not fit, counted from 1970."""
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,17 @@ def _arrow(column: Any, name: str) -> pa.Array:
         column = column.to_list() if str(column.dtype) in NOT_OF_ARROW else column.to_arrow()
     if not isinstance(column, pa.Array):
         try:
-            column = _whole(pa.array(column, from_pandas=kind == "pandas"))
+            column = _whole(_converted(column, kind))
         except (ArithmeticError, TypeError, ValueError, NotImplementedError) as error:
             raise TypeError(f"column {name!r} is not of one type of Arrow's: {error}") from error
     return column.cast(pa.large_string()) if kinds.is_string_view(column.type) else column
+
+
+def _converted(column: Any, kind: str) -> pa.Array:
+    """Return a column of NumPy, pandas or Python's objects as Arrow has it."""
+    if _dtype(column) is not None and _dtype(column) != np.dtype(object):
+        return pa.array(column, from_pandas=kind == "pandas")
+    return as_arrow_array(column, nan_is_null=kind == "pandas")
 
 
 def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
@@ -212,7 +219,7 @@ def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
     try:
         array = _arrow(column, name)
     except TypeError:
-        column = _without_bad(column, name, bad)
+        column = _without_bad(column, name, bad, SIGNED)
         array = _arrow(column, name)
     return _readable(array, name, bad)
 
@@ -254,15 +261,18 @@ def _is_valid(array: pa.Array) -> bool:
     return True
 
 
-def _without_bad(column: Any, name: str, bad: _BadRows) -> Any:
-    """Return objects with None in the place of numbers over 64 bits and texts that are not Unicode."""
+def _without_bad(column: Any, name: str, bad: _BadRows, bounds: range) -> Any:
+    """Return objects with None in the place of numbers out of bounds and texts that are not Unicode.
+
+    Values may be large numbers only: then they stay objects.
+    """
     if kind_of(column) == "arrow" or _is_plain(column):
         return column
     items = column.tolist() if isinstance(column, np.ndarray) else list(column)
-    if all(item is None or _is_large(item) for item in items):
+    if bounds is NUMBERS and all(item is None or _is_large(item, bounds) for item in items):
         return items
     for row, item in enumerate(items):
-        if _is_large(item):
+        if _is_large(item, bounds):
             bad.add(row, f"row {row} has {item} in column {name!r}, which does not fit 64 bits")
             items[row] = None
         elif isinstance(item, str) and not _encodes(item):
@@ -273,8 +283,8 @@ def _without_bad(column: Any, name: str, bad: _BadRows) -> Any:
     return items
 
 
-def _is_large(item: Any) -> bool:
-    return isinstance(item, int) and not -(2**63) <= item < 2**64
+def _is_large(item: Any, bounds: range) -> bool:
+    return isinstance(item, int) and item not in bounds
 
 
 def _encodes(text: str) -> bool:
@@ -307,7 +317,7 @@ def _settled(column: Any, name: str, bad: _BadRows) -> Any:
     try:
         array = _arrow(column, name)
     except TypeError:
-        column = _without_bad(column, name, bad)
+        column = _without_bad(column, name, bad, NUMBERS)
         try:
             array = _arrow(column, name)
         except TypeError:
@@ -330,7 +340,7 @@ def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, A
     try:
         array = _arrow(column, name)
     except TypeError:
-        array = _arrow(_without_bad(column, name, bad), name)
+        array = _arrow(_without_bad(column, name, bad, SIGNED), name)
     kind = array.type
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     if valid is not None and bad.places:
@@ -352,37 +362,45 @@ def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, A
             "numbers; convert it first, for instance with pandas.to_datetime"
         )
     ticks = (array.fill_null(0) if array.null_count else array).to_numpy()
-    return _microseconds(ticks, unit, name, bad), time_type, valid
+    return _microseconds(ticks, unit, 1, name, bad), time_type, valid
 
 
 def _numpy_times(
     column: Array, name: str, bad: _BadRows
 ) -> tuple[Array, pa.DataType, Array | None]:
     """Do for datetime64 what Arrow would, which copies them, and slowly."""
-    unit = np.datetime_data(column.dtype)[0]
-    unit = READ_AS.get(unit, unit)
-    ticks = np.ascontiguousarray(column, f"datetime64[{unit}]").view(np.int64)
-    if ticks.min(initial=0) != NOT_A_TIME:
-        return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), None
-    valid = ticks != NOT_A_TIME
-    ticks = np.where(valid, ticks, 0)
-    return _microseconds(ticks, unit, name, bad), pa.timestamp("us"), valid
+    unit, many = np.datetime_data(column.dtype)
+    column = np.ascontiguousarray(column, column.dtype.newbyteorder("="))
+    ticks = column.view(np.int64)
+    if ticks.min(initial=0) == NOT_A_TIME:
+        valid = ticks != NOT_A_TIME
+        ticks = np.where(valid, ticks, 0)
+    else:
+        valid = None
+    if unit in ("Y", "M"):
+        furthest = FURTHEST_YEAR * (12 if unit == "M" else 1) // many
+        _refuse_far((ticks > furthest) | (ticks < -furthest), ticks, column.dtype, name, bad)
+        ticks = np.clip(ticks, -furthest, furthest).view(column.dtype)
+        unit, many, ticks = "D", 1, ticks.astype("M8[D]").view(np.int64)
+    ticks = _microseconds(ticks, unit, many, name, bad)
+    return ticks, pa.timestamp("us"), valid
 
 
-def _microseconds(ticks: Array, unit: str, name: str, bad: _BadRows) -> Array:
+def _microseconds(ticks: Array, unit: str, many: int, name: str, bad: _BadRows) -> Array:
     """Return times in microseconds; a row whose time is not a whole number of them is bad."""
-    if unit == "ns":
-        whole = ticks // 1000
-        for row in np.flatnonzero(whole * 1000 != ticks).tolist():
-            bad.add(
-                row, f"the time of row {row} (column {name!r}) is {ticks[row]} ns, finer than 1 us"
-            )
-        return whole
-    factor = MICROSECONDS.get(unit, 1)
+    factor = Fraction(ATTOSECONDS.get(unit, 10**12) * many, 10**12)
     if factor == 1 and ticks.dtype.kind == "i":
         return ticks.astype(np.int64, copy=False)
-    furthest = LAST_TIME // factor
-    far = (ticks > furthest) | ((ticks < -furthest) if ticks.dtype.kind == "i" else False)
+    times, broken, far = convert(ticks, factor)
+    unit = unit if many == 1 else f"x {many} {unit}"
+    for row in np.flatnonzero(broken).tolist():
+        bad.add(
+            row, f"the time of row {row} (column {name!r}) is {ticks[row]} {unit}, finer than 1 us"
+        )
+    _refuse_far(far, ticks, unit, name, bad)
+    return times
+
+
+def _refuse_far(far: Array, ticks: Array, unit: object, name: str, bad: _BadRows) -> None:
     for row in np.flatnonzero(far).tolist():
         bad.add(row, f"the time of row {row} (column {name!r}) is too far off: {ticks[row]} {unit}")
-    return np.where(far, 0, ticks).astype(np.int64) * factor

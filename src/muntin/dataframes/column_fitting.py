@@ -12,21 +12,7 @@ import numpy as np
 from muntin.dataframes.arrow_results import fits
 from muntin.dataframes.column_types import DECIMAL, ColumnType
 from muntin.dataframes.columns import Array, Column
-
-ATTOSECONDS = {
-    "as": 1,
-    "fs": 10**3,
-    "ps": 10**6,
-    "ns": 10**9,
-    "us": 10**12,
-    "ms": 10**15,
-    "s": 10**18,
-    "m": 60 * 10**18,
-    "h": 3600 * 10**18,
-    "D": 86_400 * 10**18,
-    "W": 604_800 * 10**18,
-}
-"""The units of time that have one length."""
+from muntin.dataframes.time_units import ATTOSECONDS, convert
 
 
 def fit(column: Column, held: ColumnType) -> tuple[Column, Array | None]:
@@ -131,10 +117,8 @@ def _same_unit(column: Column, held: ColumnType) -> tuple[Array, Array]:
     if not {source, target} <= ATTOSECONDS.keys():
         raise TypeError(_changed(ColumnType.of(column), held))
     factor = Fraction(ATTOSECONDS[source] * many, ATTOSECONDS[target] * few)
-    whole = column.values // factor.denominator
-    furthest = (2**63 - 1) // factor.numerator
-    bad = (whole * factor.denominator != column.values) | (np.abs(whole) > furthest)
-    return np.where(bad, 0, whole) * factor.numerator, bad
+    values, broken, far = convert(column.values, factor)
+    return values, broken | far
 
 
 def _same_number(column: Column, held: ColumnType) -> tuple[Array, Array]:

@@ -111,7 +111,7 @@ def _as_array(data: Any) -> Array:
         or kinds <= {np.int64}
     ):
         array = np.asarray(data)
-        if array.dtype.kind in "fib":
+        if array.dtype.kind in ("fb" if {float, np.float64} & kinds else "ib"):
             return array
     if kinds <= {int, float, bool} and all(
         abs(x) <= EXACT_IN_FLOAT for x in data if type(x) is not float

@@ -23,6 +23,10 @@ class SlidePolicy:
     under a policy continues only under the same: it is known by its name, its aggregate and a digest of
     its function, or by the `version` that you give in place of the digest.
 
+    A policy of time says what leaves as time passes without insertions: the longest run of oldest values
+    for which `expires(now, old)`. It is asked by `PolicyWindow.enforce`, and in a query at each report
+    with its time.
+
     >>> import muntin as mt
     >>> calm = SlidePolicy("calm", mt.Range(), lambda total, old: total > 10 and old < total)
     >>> window = mt.PolicyWindow(mt.Collect(), calm | mt.policies.last(4))
@@ -35,6 +39,7 @@ class SlidePolicy:
     aggregate: Aggregate = field(compare=False)
     holds: Callable[[Any, Any], Any] = field(compare=False)
     version: int | str | None = None
+    expires: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
     parts: tuple["SlidePolicy", ...] = field(default=(), compare=False)
     made_of: Callable[[Any, Any], Any] | None = field(default=None, compare=False, repr=False)
 
@@ -46,6 +51,10 @@ class SlidePolicy:
         if not callable(self.holds):
             raise TypeError(
                 f"policy {self.name!r} needs a function of total and old, got {self.holds!r}"
+            )
+        if self.expires is not None and not callable(self.expires):
+            raise TypeError(
+                f"policy {self.name!r}: expires is a function of now and old, got {self.expires!r}"
             )
 
     def __repr__(self) -> str:
@@ -73,10 +82,29 @@ class SlidePolicy:
         identity = {"name": self.name, "aggregate": identity_of(self.aggregate)}
         if self.holds is self.made_of:  # one of muntin's
             return identity
+        functions: dict[str, Any] = {"holds": self.holds}
+        if self.expires is not None:
+            functions["expires"] = self.expires
         what = f"policy {self.name!r}"
-        return {**identity, "functions": functions_of({"holds": self.holds}, self.version, what)}
+        return {**identity, "functions": functions_of(functions, self.version, what)}
 
     def on_partials(self) -> Callable[[Any, Any], Any]:
         """Return the condition as a function of partials, as `evict_while` takes it."""
         holds, lower = self.holds, self.aggregate.lower
         return lambda total, old: holds(lower(total), lower(old))
+
+    def expired(self, now: Any, column: str | None = None) -> Callable[[Any, Any], Any] | None:
+        """Return what has expired by a time as a function of partials, as `evict_while` takes it.
+
+        With a column only policies that look at it are asked. None if no policy is one of time.
+        """
+        if self.parts:
+            each = [part.expired(now, column) for part in self.parts]
+            gone = [(i, expired) for i, expired in enumerate(each) if expired is not None]
+            if not gone:
+                return None
+            return lambda total, old: any(expired(total[i], old[i]) for i, expired in gone)
+        expires, lower = self.expires, self.aggregate.lower
+        if expires is None or (column is not None and column not in self.aggregate.columns):
+            return None
+        return lambda _total, old: expires(now, lower(old))

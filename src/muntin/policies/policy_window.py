@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from muntin.stores import Store, StoredAmta
 
 TREES: dict[str, type[MonoidTree]] = {"Amta": Amta, "LogMta": LogMta}
-AnyPolicy = SlidePolicy | Callable[[Any, Any], Any]
+Holds = Callable[[Any, Any], Any]
+"""A condition on the whole window and a run of its oldest values."""
+AnyPolicy = SlidePolicy | Holds
+Expired = Callable[[Any], Holds | None]
+"""What has expired by a time; None under a policy that is not of time."""
 
 
 class PolicyWindow:
@@ -46,7 +50,7 @@ class PolicyWindow:
     2
     """
 
-    __slots__ = ("_holds", "_stored", "_window", "aggregate", "policy")
+    __slots__ = ("_expired", "_holds", "_stored", "_window", "aggregate", "policy")
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class PolicyWindow:
             raise ValueError(f"a policy window is an Amta or a LogMta, got {algorithm!r}")
         self.aggregate = aggregate
         self.policy = policy
-        shared, self._holds = _shared(aggregate, policy)
+        shared, self._holds, self._expired = _shared(aggregate, policy)
         self._stored: StoredAmta | None = None
         self._window: MonoidTree
         if store is None:
@@ -90,6 +94,21 @@ class PolicyWindow:
         """
         for value in values:
             self.insert(value)
+
+    def enforce(self, now: Any) -> int:
+        """Evict what a policy of time lets go by `now`; return how many values left.
+
+        `within(d)` then leaves the values of the last d before `now`. Other policies let nothing go, as
+        nothing was inserted. Runtime: O(log n) combines, whatever leaves.
+
+        >>> import muntin as mt
+        >>> window = mt.PolicyWindow(mt.Collect("watts"), mt.policies.within(10, "t"))
+        >>> window.bulk_insert({"t": t, "watts": 5 * t} for t in (1, 4, 7))
+        >>> window.enforce(now=14), window.query()
+        (2, [35])
+        """
+        expired = self._expired(now)
+        return 0 if expired is None else self._window.evict_while(expired)
 
     def query(self) -> Any:
         """Return the aggregate of the whole window, lower(identity) if it is empty."""
@@ -150,7 +169,7 @@ class PolicyWindow:
         return f"<PolicyWindow({self._window.aggregate.name}) of {len(self)} values>"
 
 
-def _shared(aggregate: Aggregate, policy: AnyPolicy) -> tuple[Aggregate, Callable[[Any, Any], Any]]:
+def _shared(aggregate: Aggregate, policy: AnyPolicy) -> tuple[Aggregate, Holds, Expired]:
     """Return one aggregate for the user's and the policy's, and the policy on its partials."""
     if not isinstance(aggregate, Aggregate):
         raise TypeError(f"PolicyWindow needs an aggregate such as Max(), got {aggregate!r}")
@@ -163,14 +182,20 @@ def _shared(aggregate: Aggregate, policy: AnyPolicy) -> tuple[Aggregate, Callabl
             combine=lambda a, b: (first(a[0], b[0]), second(a[1], b[1])),  # quicker for two
             lower=lambda partials: aggregate.lower(partials[0]),
         )
-        return _named(shared, name, policy), lambda total, old: holds(total[1], old[1])
+
+        def expired(now: Any) -> Holds | None:
+            gone = policy.expired(now)
+            return None if gone is None else lambda total, old: gone(total[1], old[1])
+
+        return _named(shared, name, policy), lambda total, old: holds(total[1], old[1]), expired
     if not callable(policy):
         raise TypeError(
             "PolicyWindow needs a policy such as mt.policies.last(100), or a function of total and old; "
             f"got {policy!r}"
         )
     own = SlidePolicy(getattr(policy, "__name__", repr(policy)), aggregate, policy)
-    return _named(aggregate, f"{aggregate.name} under {own.name}", own), own.on_partials()
+    shared = _named(aggregate, f"{aggregate.name} under {own.name}", own)
+    return shared, own.on_partials(), own.expired
 
 
 def _named(shared: Aggregate, name: str, policy: SlidePolicy) -> Aggregate:

@@ -34,6 +34,8 @@ def last(n: int) -> SlidePolicy:
 def within(duration: Any, column: str | None = None) -> SlidePolicy:
     """Keep the values whose time is less than a duration before the latest (Listing 1).
 
+    It is a policy of time: `PolicyWindow.enforce(now)` keeps those less than the duration before `now`,
+    and a query those less than it before each report, if the column is the query's time.
     Times are datetimes or numbers; a number is compared with the duration as it is, or with its
     microseconds. A value without a time leaves once it is the oldest.
 
@@ -50,7 +52,7 @@ def within(duration: Any, column: str | None = None) -> SlidePolicy:
     def holds(total: Any, old: Any) -> bool:
         return old is None or _elapsed(old, total) >= size
 
-    return _built_in(_told("within", size, column), Max(column), holds)
+    return _built_in(_told("within", size, column), Max(column), holds, expires=holds)
 
 
 def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
@@ -109,9 +111,14 @@ def until_longest_run(column: str | None = None) -> SlidePolicy:
     return _built_in(_told("until_longest_run", column), runs, holds)
 
 
-def _built_in(name: str, aggregate: Aggregate, holds: Callable[[Any, Any], Any]) -> SlidePolicy:
+def _built_in(
+    name: str,
+    aggregate: Aggregate,
+    holds: Callable[[Any, Any], Any],
+    expires: Callable[[Any, Any], Any] | None = None,
+) -> SlidePolicy:
     """Return a policy of ours: known by its name, in which are all parameters, and its aggregate."""
-    return SlidePolicy(name, aggregate, holds, made_of=holds)
+    return SlidePolicy(name, aggregate, holds, expires=expires, made_of=holds)
 
 
 def _told(name: str, *arguments: Any) -> str:

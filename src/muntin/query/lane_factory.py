@@ -11,6 +11,7 @@ from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lanes.last_rows_lane import LastRowsLane
 from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
 from muntin.slicing.lanes.policy_lane import PolicyLane
+from muntin.slicing.lanes.punctuation_lane import PunctuationLane
 from muntin.slicing.lanes.session_lane import SessionLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.partials import Partials
@@ -20,6 +21,7 @@ from muntin.windows.window import (
     COUNTS,
     LAST_ROWS,
     POLICY,
+    PUNCTUATION,
     RANKS,
     SESSION,
     TIME,
@@ -32,6 +34,7 @@ LANES: dict[str, type[Lane]] = {
     RANKS: RankLane,
     COUNTS: CountLane,
     COLUMN: DeltaLane,
+    PUNCTUATION: PunctuationLane,
     CONTEXT: ContextLane,
     LAST_ROWS: LastRowsLane,
     POLICY: PolicyLane,
@@ -52,6 +55,7 @@ def build_lane(
         changes=query.emit == "changes",
         keeps_rows=lane.keeps_rows or not query.ordered,
         every_row=plan.kind in EVERY_ROW,
+        time=query.time,
     )
     partials = [build_partials(bound[name], lane.store) for name in lane.aggregates]
     made = LANES[lane.kind].build(lane.windows, partials, setting)

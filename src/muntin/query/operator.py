@@ -34,6 +34,8 @@ from muntin.windows import Window
 
 MANY_KEYS = 4096
 """From this many keys on, those that are idle are looked for."""
+LOOK_EVERY = 16
+"""Advances after which they are looked for, even if there are no more keys than the last time."""
 
 
 class Operator:
@@ -57,7 +59,7 @@ class Operator:
         self._state = OperatorState(KeyTable(query.keys), Lateness(query.allowed))
         self._needs = Requirements.of(query)
         self._nothing: pa.Table | None = None
-        self._look_again = MANY_KEYS
+        self._look_again, self._looked = MANY_KEYS, 0
         self._results: dict[str, pa.DataType] = {}
         self._calls = Calls("an operator")
 
@@ -70,7 +72,9 @@ class Operator:
         """
         with self._calls as journal:
             self._note(journal)
-            return self._process(data, journal)
+            table = self._process(data, journal)
+            self._give_back(journal)
+            return table
 
     @property
     def watermark(self) -> int | None:
@@ -278,6 +282,7 @@ class Operator:
             self._state.watermark = time
             table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
             self._forget_idle(journal)
+            self._give_back(journal)
             return table
 
     def _report(self, upto: list[Array], journal: Journal) -> pa.Table:
@@ -306,8 +311,10 @@ class Operator:
     def _forget_idle(self, journal: Journal) -> None:
         """Forget keys of which nothing is left, when they are most of those there are."""
         keys = len(self._state.keys)
-        if keys < self._look_again:
+        self._looked += 1
+        if keys < MANY_KEYS or (keys < self._look_again and self._looked < LOOK_EVERY):
             return
+        self._looked = 0
         alive = np.logical_or.reduce([lane.alive() for lane in self._state.lanes])
         if self._state.watermark is not None:  # rows may still come before its last one
             late = 0 if self.query.ordered else self._state.lateness.longest
@@ -324,6 +331,10 @@ class Operator:
         self._state.last = self._state.last[:keys][alive]
         self._state.grow_keys()
 
+    def _give_back(self, journal: Journal) -> None:
+        for lane in self._state.lanes:
+            lane.give_back(journal)
+
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
             return None if self._state.latest == ALWAYS else self._state.latest - self.query.delay
@@ -331,7 +342,7 @@ class Operator:
             return max(-FAR, min(int(watermark), END_OF_TIME))
         try:
             time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
             raise TypeError(f"a watermark is a time, got {watermark!r}") from error
         return max(-FAR, min(time, END_OF_TIME))
 

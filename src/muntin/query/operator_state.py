@@ -14,6 +14,7 @@ from muntin.query.plan import Plan, plan_lane
 from muntin.query.query import Query
 from muntin.query.result_table import time_type
 from muntin.slicing.arena import whole
+from muntin.slicing.held_bytes import Measure
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Joining, Lane, longer
 from muntin.slicing.lateness import Lateness
@@ -94,7 +95,7 @@ class OperatorState:
             slices=sum(lane.slice_count for lane in self.lanes),
             rows_kept=sum(lane.rows_kept for lane in self.lanes),
             keys=len(self.keys),
-            state_bytes=sum(lane.bytes for lane in self.lanes),
+            state_bytes=sum(lane.bytes for lane in self.lanes) + Measure().fields(self.keys),
         )
 
     def plain(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from html import escape
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
 from muntin.windows import Periodic, Window
-from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, SESSION, TIME
+from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, SESSION, TIME
 
 PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
 BUCKET = "bucket"
@@ -148,6 +148,8 @@ def _keeps_rows(
 ) -> tuple[bool, str]:
     if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
+    if lane == PUNCTUATION and not query.ordered:
+        return True, "a row that opens a window may come late, and splits a slice"
     if lane == COUNTS:
         return True, "a row out of order changes the count of all rows behind it"
     if lane == TIME and kind in ("tuple buffer", "aggregate tree"):
@@ -165,6 +167,8 @@ def _slices(query: Query, kind: str, lane: str) -> str:
         return "one per session; a late row may join two"
     if lane in FROM_ROWS:
         return "one per row; windows are found in the rows of a key when it reports"
+    if lane == PUNCTUATION:
+        return "one per window, from a row that opens it to the next"
     if lane == BUCKET:
         return "none: a bucket per window, into which each of its rows is copied"
     if lane == TIME and kind in ("tuple buffer", "aggregate tree"):
@@ -181,6 +185,9 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     late = f" and {query.lateness} of lateness" if query.allowed else ""
     if lane == SESSION:
         return f"the sessions of the last two gaps{late}"
+    if lane == PUNCTUATION:
+        kept = "" if query.ordered else " and their rows"
+        return f"the windows that are open or may change{kept}{late}"
     if lane in FROM_ROWS:
         return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
@@ -203,6 +210,8 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
     """Return the store and how windows are merged of it."""
     if lane == SESSION:
         return kind if kind == "eager" else "lazy", "a session is one slice"
+    if lane == PUNCTUATION:
+        return kind if kind == "eager" else "lazy", "a window is one slice"
     if lane == BUCKET:
         return "lazy", "a window is one bucket"
     if lane == TIME and kind == "tuple buffer":

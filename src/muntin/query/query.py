@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.identity import Identity, identity_of
-from muntin.windows import Policy, Window, microseconds
+from muntin.windows import Policy, Punctuation, Window, microseconds
 from muntin.windows.periodic import LONGEST
 from muntin.windows.window_identity import window_identity
 
@@ -91,8 +91,9 @@ class Query:
         names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
         names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
         policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
-        looked_at = [c for policy in policies for c in columns_of(policy.aggregate)]
-        names += [c for c in looked_at if c != self.time and c not in self.keys]
+        looked_at = [w.predicate for w in self.windows.values() if isinstance(w, Punctuation)]
+        looked_at += [c for policy in policies for c in columns_of(policy.aggregate)]
+        names += [c for c in looked_at if isinstance(c, str) and c not in (self.time, *self.keys)]
         return tuple(dict.fromkeys(names))
 
     def aggregates_of(self, window: str) -> tuple[str, ...]:

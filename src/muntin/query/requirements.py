@@ -12,11 +12,13 @@ from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, Array
+from muntin.slicing.rows import opening
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
     LastN,
     Policy,
+    Punctuation,
     Session,
     Ticking,
     Window,
@@ -30,6 +32,7 @@ class Requirements:
     query: Query
     columns: tuple[str, ...]
     measures: dict[str, str]
+    punctuations: dict[str, Punctuation]
     whole_rows: bool
     records: bool
     times: bool
@@ -39,9 +42,21 @@ class Requirements:
         """Look through a query's windows."""
         windows = query.windows.items()
         measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
-        whole_rows = any(isinstance(w, ContextAwareWindow) for _, w in windows)
+        punctuations = {n: w for n, w in windows if isinstance(w, Punctuation)}
+        whole_rows = any(
+            isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
+            for _, w in windows
+        )
         records = whole_rows or any(isinstance(w, Policy) for _, w in windows)
-        return cls(query, query.columns, measures, whole_rows, records, measured_in_time(query))
+        return cls(
+            query,
+            query.columns,
+            measures,
+            punctuations,
+            whole_rows,
+            records,
+            measured_in_time(query),
+        )
 
     def read(self, data: Any, held: pa.DataType) -> Batch:
         """Read a batch; `held` is the type of times in earlier ones, null if there were none."""
@@ -90,7 +105,7 @@ class Requirements:
 
     def extra(self, batch: Batch) -> dict[str, Array]:
         """Return what windows need of the rows besides their times."""
-        extra: dict[str, Array] = {}
+        extra: dict[Any, Array] = {}
         for measure, window in self.measures.items():
             column = batch.columns[measure]
             if column.values.dtype.kind not in "iu" or column.valid is not None:
@@ -101,7 +116,21 @@ class Requirements:
             extra[measure] = column.values.astype(np.int64, copy=False)
         if self.records:
             extra[ROW] = self._records(batch)
+        for name, punctuation in self.punctuations.items():
+            extra[opening(name)] = self._opening(punctuation, batch, extra)
         return extra
+
+    def _opening(self, window: Punctuation, batch: Batch, extra: dict[Any, Array]) -> Array:
+        """Return which rows open a window."""
+        column = batch.columns.get(window.predicate) if isinstance(window.predicate, str) else None
+        if column is not None and column.values.dtype.kind in "biu":
+            opens: Array = column.values != 0
+            return opens if column.valid is None else opens & column.valid
+        if column is not None:
+            return np.fromiter(map(bool, column.objects()), np.bool_, batch.rows)
+        rows = extra[ROW] if ROW in extra else self._records(batch)
+        found = (window.opens(None, 0, row) for row in rows)
+        return np.fromiter(found, np.bool_, batch.rows)
 
     def _records(self, batch: Batch) -> Array:
         """Return the rows as dicts, for windows that look at them."""

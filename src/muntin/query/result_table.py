@@ -6,8 +6,10 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from muntin.dataframes.arrow_results import DoesNotFitError
+from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import COLUMNS, Query
 from muntin.slicing.key_table import KeyTable
@@ -93,13 +95,35 @@ def _column(windows: Array, which: int) -> Array:
 
 
 def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
-    """Return results in the type that they had before, if they fit it."""
-    if before is None or array.type == before:
+    """Return results in the type that they had before, if it holds them as they are."""
+    if before is None or array.type == before or not _holds(before, array.type):
         return array
     try:
         return array.cast(before)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return array
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    """Whether values of a type may be written in another one, where Arrow finds that they fit."""
+    if narrow == wide or kinds.is_null(narrow):
+        return True
+    if kinds.is_struct(wide) and kinds.is_struct(narrow):
+        names = [[field.name for field in kind] for kind in (wide, narrow)]
+        fields = zip(wide, narrow, strict=False)
+        return names[0] == names[1] and all(_holds(a.type, b.type) for a, b in fields)
+    if kinds.is_list(wide) and kinds.is_list(narrow):
+        return _holds(wide.value_type, narrow.value_type)
+    if kinds.is_floating(wide) and kinds.is_floating(narrow):
+        return bool(wide.bit_width >= narrow.bit_width)
+    if kinds.is_timestamp(wide) and kinds.is_timestamp(narrow):
+        return bool(wide.tz == narrow.tz)
+    if kinds.is_boolean(wide) or kinds.is_boolean(narrow):
+        return False
+    if kinds.is_decimal(wide):
+        return bool(kinds.is_decimal(narrow) or kinds.is_integer(narrow))
+    same = family_of(wide) == family_of(narrow) and family_of(wide) in (NUMBER, DURATION)
+    return same or {str(wide), str(narrow)} == {"string", "large_string"}
 
 
 def _results(

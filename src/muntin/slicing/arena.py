@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from muntin.journal import Journal, TornError
+from muntin.slicing.held_bytes import Measure, sampled
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.tables import (
@@ -26,6 +27,8 @@ from muntin.slicing.tables import (
 )
 
 FIRST_PLACES = 64
+LOOSE = 4096
+"""An arena of fewer places is not worth the work of making it smaller."""
 PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
 
 
@@ -45,6 +48,9 @@ class Beside(Protocol):
     def put(self, places: Array, parts: tuple[Array, ...]) -> None:
         """Put that at some places."""
 
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of all of it, told by some of the `count` places in use."""
+
 
 class Arena:
     """Items of many keys in one arena: a table of `width` columns, and what lies beside it."""
@@ -59,7 +65,8 @@ class Arena:
         self._more = np.zeros(0, np.int64)
         self.moved = np.zeros(0, np.bool_)
         self._top = 0
-        self._beside: list[Beside] = []
+        self.columns: list[Beside] = []  # what lies beside the items
+        self._left: list[Array] = []  # places at which there may be objects that nobody needs
         self._torn = False  # while items move, and ever after if that was interrupted
 
     def __len__(self) -> int:
@@ -78,11 +85,11 @@ class Arena:
     def beside(self, columns: Beside) -> None:
         """Keep columns beside the items from now on."""
         columns.renew(self.places)
-        self._beside.append(columns)
+        self.columns.append(columns)
 
     def no_longer_beside(self, columns: Beside) -> None:
         """Keep columns beside the items no more."""
-        self._beside = [other for other in self._beside if other is not columns]
+        self.columns = [other for other in self.columns if other is not columns]
 
     def reshape(self, width: int) -> None:
         """Let the table have other columns at its end, zeros where they are new."""
@@ -153,7 +160,7 @@ class Arena:
         places = max(FIRST_PLACES, 1 << (self._top + self._top // 4).bit_length())
         held = self._arrays()
         self.meta = np.empty((places, self.meta.shape[1]), np.int64)
-        for columns in self._beside:
+        for columns in self.columns:
             columns.renew(places)
         for old, new in zip(held, self._arrays(), strict=True):
             _move_runs(old, new, moves)
@@ -170,7 +177,7 @@ class Arena:
         compiled_loops().find_all(self.meta, head, head + length, since, cut)
         cut -= head
         places = span(head + cut, length - cut)
-        beside = [columns.take(places) for columns in self._beside]
+        beside = [columns.take(places) for columns in self.columns]
         journal.call(self._put_back, keys, cut, length, self.meta[places], beside)
 
     def _put_back(
@@ -181,15 +188,53 @@ class Arena:
         self.length[keys] = length
         places = span(self.head[keys] + cut, length - cut)
         self.meta[places] = meta
-        for columns, parts in zip(self._beside, beside, strict=True):
+        for columns, parts in zip(self.columns, beside, strict=True):
             columns.put(places, parts)
         self.moved[keys] = True
 
     def drop_front(self, keys: Array, items: Array, journal: Journal) -> None:
         """Forget the first items of each key."""
         journal.items(keys, self.head, self.length)
+        self.leave(self.head[keys], items, journal)
         self.head[keys] += items
         self.length[keys] -= items
+
+    def leave(self, first: Array, items: Array, journal: Journal) -> None:
+        """Say which items were dropped; what a report still reads of them is there until `release`."""
+        if any(array.dtype == object for array in self._arrays()):
+            journal.length(self._left)
+            self._left.append(span(first, items))
+
+    def release(self, journal: Journal) -> None:
+        """Let the objects of items go that were dropped."""
+        if not self._left:
+            return
+        places = np.concatenate(self._left)
+        journal.fields(self)
+        self._left = []
+        for array in self._arrays():
+            if array.dtype == object:
+                journal.items(places, array)
+                array[places] = None
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether far fewer places are in use than there are."""
+        return self.places > LOOSE and 16 * (len(self) + self.keys) < self.places
+
+    def tighten(self) -> None:
+        """Move all runs to an arena of which they use a good part."""
+        self._room = np.minimum(self._room, 2 * self.length + 2)
+        self._lay_out()
+
+    def bytes(self, measure: Measure) -> int:
+        """Return the memory of the items and of all beside them; of objects, about that."""
+        last = np.cumsum(self.length)
+        count = int(last[-1]) if len(last) else 0
+        items = sampled(count)
+        owner = np.searchsorted(last, items, side="right")
+        places = self.head[owner] + items - (last - self.length)[owner]
+        return measure.fields(self) + sum(c.bytes(places, count, measure) for c in self.columns)
 
     def insert(self, keys: Array, lo: Array, hi: Array, new: Array) -> tuple[Array, Array]:
         """Merge items [lo, hi) of each key in order; return their places and each key's first change."""
@@ -206,7 +251,7 @@ class Arena:
 
     def _arrays(self) -> list[Array]:
         """Return all that there is of items, `meta` first."""
-        return [self.meta, *(array for columns in self._beside for array in columns.arrays)]
+        return [self.meta, *(array for columns in self.columns for array in columns.arrays)]
 
     def live(self) -> Array:
         """Return the places of all items, key by key."""
@@ -264,7 +309,10 @@ def _move_runs(old: Array, new: Array, moves: Array) -> None:
     """Move blocks (from, to, items) of numbers, or of objects."""
     if old.dtype == object:
         items = moves[:, MOVE_ITEMS]
-        new[span(moves[:, MOVE_TO], items)] = old[span(moves[:, MOVE_FROM], items)]
+        source = span(moves[:, MOVE_FROM], items)
+        held = old[source]
+        old[source] = None
+        new[span(moves[:, MOVE_TO], items)] = held
     else:
         words = (array.view(f"i{array.itemsize}").reshape(len(array), -1) for array in (old, new))
         compiled_loops().move_runs(*words, moves)

@@ -21,6 +21,8 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.arena import Arena
+from muntin.slicing.held_bytes import Measure
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.partials import Partials
@@ -81,6 +83,7 @@ class Setting:
     changes: bool  # whether only windows that differ from the one before are reported
     keeps_rows: bool  # whether rows are kept for aggregates that are not commutative
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
+    time: str  # the column of the rows' times
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,11 @@ class Lane(ABC):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
 
-    def settle(self, journal: Journal) -> None:  # noqa: B027 - most lanes have nothing to tidy up
+    def settle(self, journal: Journal) -> None:
         """Tidy up after a report was written."""
+        for part in self.parts():
+            if isinstance(part, Arena):
+                part.release(journal)
 
     # Windows and keys come and go
 
@@ -218,9 +224,22 @@ class Lane(ABC):
         """The number of kept rows."""
 
     @property
-    @abstractmethod
     def bytes(self) -> int:
-        """The memory of slices, partials and kept rows; of objects, that of their references."""
+        """The memory of all that the lane is made of; of objects, about that (`held_bytes.py`)."""
+        parts = self.parts()
+        arenas = [part for part in parts if isinstance(part, Arena)]
+        beside = [column for arena in arenas for column in arena.columns]
+        measure = Measure([*parts, *beside])
+        others = [part for part in parts if part not in arenas and part not in beside]
+        return sum(arena.bytes(measure) for arena in arenas) + sum(map(measure.fields, others))
+
+    def give_back(self, journal: Journal) -> None:
+        """Let memory go that is many times what is in use. Cost: amortised O(1) for what was dropped."""
+        arenas = [part for part in self.parts() if isinstance(part, Arena) and part.is_loose]
+        if arenas:
+            journal.no_return()
+        for arena in arenas:
+            arena.tighten()
 
 
 def lines(count: int) -> Array:

@@ -12,6 +12,7 @@ from muntin.aggregates import Aggregate
 from muntin.kernels.loops.loop_arguments import Spans, Suffixes
 from muntin.kernels.loops.slice_partials import Shifts, Table
 from muntin.kernels.slice_kernels import SliceKernels
+from muntin.slicing.held_bytes import SOME, Measure
 from muntin.slicing.limits import Array
 
 LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
@@ -160,10 +161,21 @@ class Partials:
             module.query_table(self._arrays, base, Spans(lo, hi), outs, keys, table)
         return outs
 
-    @property
-    def bytes(self) -> int:
-        """The memory of the partials; of objects, that of their references."""
-        return sum(array.nbytes for array in self._arrays)
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of the partials, told by those at some of the `count` places in use."""
+        size = sum(array.nbytes for array in self._arrays)
+        if self.kernels.columns is not None:
+            return size
+        items = self.take(places)[0].tolist()
+        objects = measure.objects(items, count)
+        if self.eager:
+            objects += measure.objects(self._arrays[0][places].tolist(), count)
+        if (
+            self.aggregate.encode is not None
+        ):  # memory that is not Python's is about what is written
+            written = [self.aggregate.to_plain(item) for item in items[:SOME]]
+            objects = max(objects, Measure().objects(written, count))
+        return size + objects
 
     def plain(self, places: Array) -> list[Any]:
         """Return the partials at some places as plain data."""

@@ -12,12 +12,18 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import Arena
+from muntin.slicing.held_bytes import Measure
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME
 
 Inputs = tuple[Array, ...]
+
+
+def opening(window: str) -> tuple[str, str]:
+    """Return the name under which rows come with whether each of them opens a window."""
+    return "opens", window
 
 
 def object_array(items: Iterable[Any], count: int) -> Array:
@@ -32,7 +38,7 @@ class Rows:
     keys: Array
     times: Array
     inputs: list[Inputs]
-    extra: dict[str, Array] = field(default_factory=dict)
+    extra: dict[Any, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -53,7 +59,12 @@ class Rows:
         back = (self.keys[1:] < self.keys[:-1]) | (
             (self.keys[1:] == self.keys[:-1]) & (self.times[1:] < self.times[:-1])
         )
-        return self.take(np.lexsort((self.times, self.keys))) if back.any() else self
+        if not back.any():
+            return self
+        if (self.times[1:] >= self.times[:-1]).all():
+            narrow = self.keys.astype(np.min_scalar_type(int(self.keys.max())))
+            return self.take(np.argsort(narrow, kind="stable"))  # by digits, if they are few
+        return self.take(np.lexsort((self.times, self.keys)))
 
 
 class Objects:
@@ -79,6 +90,10 @@ class Objects:
         """Put objects at some places."""
         (self.array[places],) = parts
 
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of the objects, told by those at some of the `count` places in use."""
+        return self.array.nbytes + measure.objects(self.array[places].tolist(), count)
+
 
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
@@ -86,7 +101,9 @@ class KeptRows:
     Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW.
     """
 
-    def __init__(self, partials: list[Partials | None], extra: str | None = None) -> None:
+    def __init__(
+        self, partials: list[Partials | None], extra: tuple[str, ...] | None = None
+    ) -> None:
         self.runs = Arena(ROW_COLUMNS, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()
@@ -162,11 +179,6 @@ class KeptRows:
         keys = np.nonzero(self.runs.length[: len(times)])[0]
         items = self.places(keys, times[keys]) - self.runs.head[keys]
         self.runs.drop_front(keys[items > 0], items[items > 0], journal)
-
-    @property
-    def bytes(self) -> int:
-        """The memory of the rows, and of references to objects."""
-        return self.runs.meta.nbytes + sum(c.bytes for c in self.partials if c is not None)
 
     def plain(self, keys: int) -> dict[str, Any]:
         """Return the rows as plain data."""

@@ -53,6 +53,8 @@ from muntin.slicing.tables import (
     WINDOW,
 )
 
+FEW_LINES = 1024
+"""Windows that there is space for in the table into which loops write a report."""
 MANY_GROUPS = 256
 """In fewer groups, sorting them costs more than it saves."""
 
@@ -84,7 +86,7 @@ class SliceLane(Lane):
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows and ordered else None
         self.since = Since()
         self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
-        self._out = lines(1024)
+        self._out = lines(FEW_LINES)
         self._stale: list[Array] = []
 
     def _rows_of(self, partials: list[Partials]) -> list[Partials | None]:
@@ -285,6 +287,11 @@ class SliceLane(Lane):
             self.since.hide(report, self._first_items(full))
         return report
 
+    def give_back(self, journal: Journal) -> None:
+        super().give_back(journal)
+        if len(self._out) > 4 * FEW_LINES:
+            self._out = lines(FEW_LINES)
+
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data."""
         return {
@@ -347,12 +354,6 @@ class SliceLane(Lane):
     def rows_kept(self) -> int:
         """How many rows are kept."""
         return 0 if self.kept is None else len(self.kept)
-
-    @property
-    def bytes(self) -> int:
-        """The memory of slices, partials and kept rows; of objects, that of their references."""
-        held = sum(column.bytes for column in self.partials) + self.slices.meta.nbytes
-        return held + (0 if self.kept is None else self.kept.bytes)
 
 
 def in_turn(found: Array) -> Array:

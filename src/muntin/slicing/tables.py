@@ -25,6 +25,12 @@ SESSION_CHANGED = 2  # 1 if it changed since it was reported
 SESSION_REPORTED = 6  # 1 if it was reported
 SESSION_COLUMNS = 7
 
+# A slice that starts at a row which opens a window has other columns, too.
+PUNCTUATED_CHANGED = 2  # 1 if it changed since it was reported
+PUNCTUATED_END = 6  # the end with which it was reported as a window; ALWAYS if it was not
+PUNCTUATED_OPENED = 7  # 1 if a row opened it, 0 if it starts at the key's first row only
+PUNCTUATED_COLUMNS = 8
+
 # A kept row of one key, in the order of time and arrival.
 ROW_TIME = 0  # its time
 ROW_MEASURE = 1  # its value of the measured column, if there is one
@@ -37,6 +43,7 @@ GROUP_KEY = 0  # the number of the key
 GROUP_START = 1  # where the slice begins; not set for sessions
 GROUP_ROWS = 2  # the number of rows
 GROUP_LATE = 3  # how many of them are late; not set for sessions
+GROUP_OPENED = 3  # instead, where rows open windows: 1 if one of them opens the slice
 GROUP_FIRST = 4  # the time of the first row
 GROUP_LAST = 5  # the time of the last row
 GROUP_ROW = 6  # the number of its first row in the batch
@@ -66,10 +73,10 @@ KIND = 6  # one of the kinds below
 REPORT_COLUMNS = 7
 RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
 
-# A session that was reported and is no more.
+# A session, or a window that a row opened, that was reported and is no more.
 GONE_KEY = 0
 GONE_FIRST = 1  # the time of its first row
-GONE_LAST = 2  # the time of its last row
+GONE_LAST = 2  # the time of a session's last row; the end of another window
 GONE_COLUMNS = 3
 
 # A slice whose partials must be folded again.

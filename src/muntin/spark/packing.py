@@ -4,6 +4,7 @@ Where the order of rows does not matter and all edges are known, rows are folded
 travels does not depend on how many rows a key has. Else they travel as they are, in arrival order.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +23,8 @@ from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
 CELLS, AS_ROWS = b"C", b"R"
+MOST_FOLDERS = 8
+"""Queries whose folders a process keeps: another one makes its own in some milliseconds."""
 U32 = 0xFFFFFFFF
 
 
@@ -61,6 +64,8 @@ class Packing:
             folder = _FOLDERS.pop(self.name, None) or self.operator(self.query)
             cells, hashes = folder.fold(rows)
             _FOLDERS[self.name] = folder  # one that failed is not used again
+            while len(_FOLDERS) > MOST_FOLDERS:
+                _FOLDERS.popitem(last=False)
             for shard, mine in cells.parted(_home(hashes, shards)):
                 yield shard, CELLS + seal(mine.plain(folder.partials))
             return
@@ -113,8 +118,8 @@ def _home(hashes: Array, shards: int) -> Array:
     return (hashes % np.uint64(shards)).astype(np.int64)
 
 
-_FOLDERS: dict[str, Operator] = {}
-"""The operators that fold rows in this process, by the name of their packing."""
+_FOLDERS: OrderedDict[str, Operator] = OrderedDict()
+"""The last operators that folded rows in this process, by the name of their packing."""
 
 
 def _by_time(times: pa.ChunkedArray) -> Array:

@@ -144,6 +144,7 @@ class Copy:
     token: str
     operator: Operator
     packing: str
+    bytes: int = 0  # of its state
 
 
 class Copies:
@@ -162,7 +163,7 @@ class Copies:
         self._held[stream] = copy
         total = 0
         for name in reversed(list(self._held)):
-            total += self._held[name].operator.counters.state_bytes
+            total += self._held[name].bytes
             if total > self.most and name != stream:
                 del self._held[name]
 
@@ -213,10 +214,11 @@ class Shard:
         header.version += 1
         header.token = uuid.uuid4().hex
         self._save(header, operator, packed, watermark)
-        made = Copy(header.version, header.token, operator, self._packing.name)
+        now = operator.counters
+        made = Copy(header.version, header.token, operator, self._packing.name, now.state_bytes)
         self._copies.put(header.stream, made)
         stored = header.block_bytes + header.log_bytes
-        return Done(results, _since(before, operator.counters), self._written, stored)
+        return Done(results, _since(before, now), self._written, stored)
 
     def _apply(
         self, operator: Operator, packed: list[bytes], watermark: int | None

@@ -6,25 +6,27 @@ R1. So the store always holds the window as it was after some insertion or evict
 it back to the last commit: `inserted` and `evicted` say where that is.
 Commits come before the insertion (or eviction) that follows `buffer` others, and by flush and close.
 Blocks before the heads are deleted in the background, after the commit that moved the heads.
+Of a holistic aggregate, whose partials are as large as what they stand for, the store has the values
+alone: all that is made of them stays in memory, and is made again when the window is opened.
 """
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from muntin.aggregates import Aggregate, SnapshotError, seal
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, identity_of, refuse_other
 from muntin.aggregators import Amta
 from muntin.aggregators.aggregator import Partial
-from muntin.aggregators.levels import Level
+from muntin.aggregators.levels import Level, MemoryLevel
 from muntin.stores.store import RECORD, OtherWindowError, Store, StoreError
 from muntin.stores.stored_level import StoredLevel
 from muntin.stores.window_blocks import Blocks
 
-FORMAT = 2
+FORMAT = 3
 LONGEST_ID = 200
 
 
@@ -42,7 +44,7 @@ def stored(
     one process at a time: WindowTakenError if another has it open. One that is no longer needed leaves
     the store when all of it is evicted, but for a record of some bytes. A window of another aggregate is
     refused; with `trust_functions` your own functions are not compared.
-    Runtime: O(log n).
+    Runtime: O(log n); of a holistic aggregate, whose window is in memory too, O(n).
 
     >>> from muntin import Max, MemoryStore
     >>> store = MemoryStore()
@@ -72,8 +74,8 @@ def stored(
 class StoredAmta(Amta):
     """AMTA whose elements are in a store; made by `stored`.
 
-    Runtime: as Amta; of every `buffer` operations one writes what came since, and every few hundred
-    evictions wait for a block unless it was read ahead.
+    Runtime: as Amta; of every `buffer` operations one writes O(buffer) partials, those that came since,
+    and every few hundred evictions wait for a block unless it was read ahead.
     """
 
     __slots__ = (
@@ -93,6 +95,8 @@ class StoredAmta(Amta):
         self._cleaning: Future[dict[int, int]] | None = None
 
     def _new_stored_level(self, number: int, head: int) -> Level:
+        if number and self.aggregate.holistic:
+            return MemoryLevel(head)
         return StoredLevel(self._blocks, number, head)
 
     @property
@@ -107,8 +111,10 @@ class StoredAmta(Amta):
 
     @property
     def held(self) -> int:
-        """How many partials are in memory, in buffers and caches: O(log n)."""
-        return sum(level.held for level in self._stored_levels) + len(self._stack) + 2
+        """How many partials are in memory, in buffers and caches: O(log n) unless they are holistic."""
+        stored = self._stored_levels
+        others = sum(map(len, self._levels[len(stored) :]))
+        return sum(level.held for level in stored) + others + len(self._stack) + 2
 
     def insert(self, value: Any) -> None:
         # If an eviction follows, as a policy's does, no commit comes between the two.
@@ -198,7 +204,8 @@ class StoredAmta(Amta):
 
     @property
     def _stored_levels(self) -> list[StoredLevel]:
-        return cast("list[StoredLevel]", self._levels)
+        """The levels that are in the store: all, or of a holistic aggregate the lowest."""
+        return [level for level in self._levels if isinstance(level, StoredLevel)]
 
     def _make_room(self, value: Any) -> None:
         """Commit, unless the value could not be: better now than when it cannot be taken back."""
@@ -236,14 +243,13 @@ class StoredAmta(Amta):
         return spans
 
     def _record(self, spans: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        encode = self._blocks.to_plain
+        encode, holistic = self._blocks.to_plain, self.aggregate.holistic
         return {
             "format": FORMAT,
             "aggregate": self._known,
             "block": self._blocks.largest,
             "levels": [level.outline(encode) for level in self._stored_levels],
-            "stack": encode(self._stack),
-            "result": encode([self._r0, self._r1]),
+            "results": [] if holistic else [encode(self._stack), encode([self._r0, self._r1])],
             "spans": [[l, first, end] for l, (first, end) in spans.items()],
         }
 
@@ -273,9 +279,24 @@ class StoredAmta(Amta):
             StoredLevel.load_outline(blocks, number, outline, decode)
             for number, outline in enumerate(record["levels"])
         ]
-        self._stack = decode(record["stack"])
-        self._r0, self._r1 = decode(record["result"])
         self._spans = {l: (first, end) for l, first, end in record["spans"]}
+        if self.aggregate.holistic:
+            self._levels = self._rebuilt(self._levels[0])
+            self._recompute(self._levels, self.evicted)
+        else:
+            stack, results = map(decode, record["results"])
+            self._stack, (self._r0, self._r1) = stack, results
+
+    def _rebuilt(self, leaves: Level) -> list[Level]:
+        """Return the levels above the leaves, made of all of them. Cost: n combines."""
+        levels, row = [leaves], list(leaves)
+        below: Level = MemoryLevel(leaves.head)
+        while row:
+            first, row = self._parents(below, row)
+            if row:
+                below = MemoryLevel(first)
+                levels.append(MemoryLevel(first, row))
+        return levels
 
     def _refuse_other(self, known: Identity, trust_functions: bool) -> None:
         """Raise OtherWindowError if the window was left under another aggregate or policy."""

@@ -20,6 +20,7 @@ COLUMN = "column"  # the same over a column that advances
 RANKS = "ranks"  # the same over the number of rows, in a stream in order
 COUNTS = "counts"  # the same in a stream out of order
 SESSION = "session"  # one session window
+PUNCTUATION = "punctuation"  # windows between rows that open one, by one row each
 CONTEXT = "context"  # one window between rows that open one; rows are kept
 LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept

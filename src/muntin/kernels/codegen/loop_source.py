@@ -8,7 +8,7 @@ the functions that reach rows and partials.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -75,6 +75,7 @@ class _LoopText:
         """Add a function and the constants, functions and named tuples that it uses."""
         if function in self._functions:
             return
+        self._refuse_namesake(function, self._functions)
         self._functions[function] = self._written(function)
         for name in function.__code__.co_names:
             value = function.__globals__.get(name)
@@ -94,8 +95,19 @@ class _LoopText:
 
     def _add_struct(self, struct: Any) -> None:
         """Import a named tuple; its fields are in the text, whose hash finds the machine code."""
+        if struct not in self._structs:
+            self._refuse_namesake(struct, self._structs)
         line = f"from {struct.__module__} import {struct.__name__}"
         self._structs[struct] = f"{line}  # {', '.join(struct._fields)}"
+
+    @staticmethod
+    def _refuse_namesake(thing: Any, others: Iterable[Any]) -> None:
+        """Refuse a second function or named tuple of one name: it would take the place of the first."""
+        for other in others:
+            if other.__name__ == thing.__name__:
+                raise ValueError(
+                    f"{other.__module__} and {thing.__module__} both have {thing.__name__}: rename one"
+                )
 
     def _add_constant(self, name: str, value: int | float) -> None:
         if self._constants.setdefault(name, value) != value:

@@ -28,36 +28,31 @@ class ContextLane(RowLane):
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         super().__init__(name, window, partials, setting)
         self._states: dict[int, ContextState] = {}
-        self._due: dict[int, int] = {}
 
     def _try(self, rows: Rows) -> None:
         for time, row in zip(rows.times.tolist(), rows.extra[ROW], strict=True):
             self.window.opens(self.window.begin(), time, row)
 
-    def _visited(self) -> list[int]:
-        time = self._time
-        due = [k for k, t in self._due.items() if t <= int(time[k if self._ordered else 0])]
-        return sorted({*due, *self._fresh})
-
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         super()._note_visited(visited, journal)
-        journal.entries(self._due, visited)
         journal.entries(self._states, visited, ContextState.without_context)
 
     def _renumber(self, numbers: dict[int, int]) -> None:
         super()._renumber(numbers)
         self._states = {numbers[k]: s for k, s in self._states.items() if k in numbers}
-        self._due = {numbers[k]: t for k, t in self._due.items() if k in numbers}
 
-    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
+    def _find(
+        self, key: int, meta: Array, after: int, upto: int, final: int
+    ) -> tuple[Array, int, int]:
         del after
         state = self._states.setdefault(key, ContextState())
         lines = self._changed_windows(key, state, meta, upto)
         state.forget(final)
         start = state.edges[0] if state.edges else NEVER
-        pending = (e for s, e in pairwise(state.edges) if s not in state.reported)
-        self._due[key] = min(pending, default=NEVER)
-        return as_lines(lines), int(np.searchsorted(meta[:, ROW_TIME], start))
+        pending = [e for s, e in pairwise(state.edges) if s not in state.reported]
+        pending += [state.edges[1] + self.lateness.longest] if len(state.edges) > 1 else []
+        needed = int(np.searchsorted(meta[:, ROW_TIME], start))
+        return as_lines(lines), needed, min(pending, default=NEVER)
 
     def _changed_windows(self, key: int, state: ContextState, meta: Array, upto: int) -> list[Line]:
         """Return the windows between edges that are complete, changed or gone."""
@@ -137,4 +132,3 @@ class ContextLane(RowLane):
             state = ContextState(list(edges), dict(reported), settled=bool(settled))
             check_edges(state, self._times_of(key))
             self._states[key] = state.without_context()
-            self._due[key] = ALWAYS

@@ -182,7 +182,7 @@ class GridLane(SliceLane):
     def add_aggregate(self, column: Partials) -> None:
         super().add_aggregate(column)
         if self._changed is not None:
-            self._changed.add_aggregate(column.kernels)
+            self._changed.add_aggregate(column)
 
     def remove_aggregate(self, i: int) -> None:
         super().remove_aggregate(i)
@@ -206,8 +206,10 @@ class GridLane(SliceLane):
         self._added = dict.fromkeys(self.names, (ALWAYS, self._lost))
 
     def alive(self) -> Array:
-        changing = False if self._changed is None else self._changed.alive(self.keys)
-        return super().alive() | changing
+        alive = super().alive()
+        if self._changed is not None:
+            alive |= self._changed.alive(self.keys, self.lateness.past(self._after))
+        return alive
 
     def keep_keys(self, alive: Array) -> None:
         super().keep_keys(alive)
@@ -451,6 +453,7 @@ class GridLane(SliceLane):
 
         EDBT 2019, section 5.3: in an in-order stream slices need to start only where windows start.
         """
+        super().settle(journal)
         if not (self._joins and self._came):
             return
         keys = np.unique(np.concatenate(self._came))
@@ -497,7 +500,7 @@ class GridLane(SliceLane):
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
         first_ends, after = self._first_ends(), self._after
-        self._note_due(upto, first_ends, journal)
+        due, head = self._note_due(upto, first_ends, journal)
         for d, end in first_ends:
             start = end - int(self._periods[d, PERIOD_SIZE])
             listed = np.append(listed, np.array([[d, start, end, 0]], np.int64), 0)
@@ -518,6 +521,7 @@ class GridLane(SliceLane):
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
+        self.slices.leave(head, self.slices.head[due] - head, journal)
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS
         if len(self.slices) < held:
@@ -536,16 +540,21 @@ class GridLane(SliceLane):
         waiting = keys[self._after[keys * self._stride] < end]
         self.due[waiting] = np.minimum(self.due[waiting], end)
 
-    def _note_due(self, upto: Array, first_ends: list[tuple[int, int]], journal: Journal) -> None:
-        """Note what `report_grid` will change: of keys that are due, and of their late slices."""
+    def _note_due(
+        self, upto: Array, first_ends: list[tuple[int, int]], journal: Journal
+    ) -> tuple[Array, Array]:
+        """Note what `report_grid` will change: of keys that are due, and of their late slices.
+
+        Return these keys, and where their runs begin.
+        """
         if self._listed or first_ends:
             journal.items(slice(None), self.due)
         for _, end in first_ends:
             self._wake(end)
         keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
-        if len(keys) == 0:
-            return
         slices = self.slices
+        if len(keys) == 0:
+            return keys, slices.head[keys]
         journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
         late = keys[self._dirty[keys] < NEVER]
         if len(late):
@@ -553,6 +562,7 @@ class GridLane(SliceLane):
             tail = head + slices.length[late]
             compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
             journal.items(span(first, tail - first), slices.meta[:, SLICE_LATE])
+        return keys, slices.head[keys]
 
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:

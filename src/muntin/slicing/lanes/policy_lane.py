@@ -7,7 +7,8 @@ were left at it are kept.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,38 +16,38 @@ from muntin.aggregators import Amta
 from muntin.journal import Journal
 from muntin.slicing.lane import Setting
 from muntin.slicing.lanes.context_state import ContextState
-from muntin.slicing.lanes.row_lane import ROW, RowLane, as_lines
-from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.lanes.row_lane import ROW, as_lines
+from muntin.slicing.lanes.tick_lane import TickLane
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, NEVER, Array
 from muntin.slicing.partials import Partials
-from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import Rows
-from muntin.slicing.tables import EMPTY, RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
+from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
 from muntin.slicing.tick_ends import all_ends, ends_after_rows
 from muntin.windows import Policy
 
 Left = dict[int, tuple[int, int]]
 """Rows [lo, hi) by the end at which they were left."""
+News = tuple[int, int, int, int, int]
+"""A window to report: (start, end, lo, hi, kind)."""
 
 
-class PolicyLane(RowLane):
+class PolicyLane(TickLane):
     """The rows that a policy has left, every so often."""
+
+    BY_END: ClassVar[bool] = False
 
     window: Policy
 
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         super().__init__(name, window, partials, setting)
         self._states: dict[int, ContextState] = {}
+        self._column = setting.time
+        self._is_timed = window.policy.expired(None, setting.time) is not None
 
     def _try(self, rows: Rows) -> None:
         lift = self.window.policy.aggregate.input_lift()
         for row in rows.extra[ROW]:
             lift(row)
-
-    def _visited(self) -> list[int]:
-        return self._with_rows()
-
-    def expected(self, watermark: Array) -> Expected:
-        return super().expected(watermark) if self._changes else self._expected_ticks(watermark)
 
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         super()._note_visited(visited, journal)
@@ -56,13 +57,44 @@ class PolicyLane(RowLane):
         super()._renumber(numbers)
         self._states = {numbers[k]: s for k, s in self._states.items() if k in numbers}
 
-    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
-        del after
+    def alive(self) -> Array:
+        """Return which keys have rows that are left, or windows that may still change."""
+        alive: Array = self.kept.runs.length[: self.keys] > 0
+        if self._changed is not None:
+            alive |= self._changed.alive(self.keys, self.lateness.past(self._time))
+        alive[list(self._states)] = True
+        return alive
+
+    def _find(
+        self, key: int, meta: Array, after: int, upto: int, final: int
+    ) -> tuple[Array, int, int]:
         state = self._states.setdefault(key, ContextState())
         times = meta[:, ROW_TIME]
         left = self._enforce(key, state, times, upto)
-        lines = [(key, 0, *line) for line in self._news(state, left, times, meta[:, ROW_NEW])]
-        return as_lines(lines), forget(state, times, final)
+        news = (
+            self._all_of(state, left, times, after)
+            if self._changes
+            else self._news(state, left, times, meta[:, ROW_NEW])
+        )
+        lines = [(key, 0, *line) for line in news]
+        needed = forget(state, times, final)
+        due = self._next(state, times, upto, final)
+        if needed == len(times) and due == NEVER:  # nothing is left, and that is final
+            del self._states[key]
+        return as_lines(lines), needed, due
+
+    def _next(self, state: ContextState, times: Array, upto: int, final: int) -> int:
+        """Return the next end at which there may be something to report, or to forget."""
+        ends = sorted(state.reported)
+        coming = times[np.searchsorted(times, ends[-1]) :] if ends else times
+        changing = [end + self.lateness.longest for end in ends if end > final]
+        due = min(changing, default=NEVER)
+        if ends and state.reported[ends[-1]][1] and (self._is_timed or not self._changes):
+            due = min(due, self.window.first_end(upto))
+        if len(coming):
+            soon = ends_after_rows(self.window, coming, END_OF_TIME)
+            due = min(due, int(soon[soon > upto].min(initial=NEVER)))
+        return due
 
     def _enforce(self, key: int, state: ContextState, times: Array, upto: int) -> Left:
         """Enforce the policy on a key's rows; return what is left at each end.
@@ -82,42 +114,53 @@ class PolicyLane(RowLane):
         state.context = None
         if not len(tree):  # until the next row there is nothing to report
             reached = max(reached, int(times[hi])) if hi < len(times) else upto
-        after_rows = self._changes
-        ends = (
-            ends_after_rows(self.window, times[hi:], upto)
-            if after_rows
-            else all_ends(self.window, reached, upto)
-        )
-        holds = self.window.policy.on_partials()
         left: Left = {}
+        ends = self._ends(times[hi:], reached, upto)
         for end, stop in zip(ends.tolist(), np.searchsorted(times, ends).tolist(), strict=True):
-            for row in rows[hi:stop]:
-                tree.insert(row)
-                tree.evict_while(holds)
+            if not len(tree) and stop == hi and end not in known:
+                continue
+            self._pass(tree, rows[hi:stop], end, times[:stop], rows[:stop])
             hi = stop
             left[end] = hi - len(tree), hi
         state.context = tree
         return left
 
-    def _news(
-        self, state: ContextState, left: Left, times: Array, new: Array
-    ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Write down what is left and yield what of it is news: (start, end, lo, hi, kind)."""
+    def _ends(self, times: Array, reached: int, upto: int) -> Array:
+        """Return the ends at which what is left may have changed, or all if all are reported."""
+        if self._changes and not self._is_timed:
+            return ends_after_rows(self.window, times, upto)
+        return all_ends(self.window, reached, upto)
+
+    def _pass(self, tree: Amta, rows: Array, end: int, times: Array, before: Array) -> None:
+        """Enforce the policy on the rows before an end, and then at that time."""
+        holds = self.window.policy.on_partials()
+        for row in rows:
+            tree.insert(row)
+            tree.evict_while(holds)
+        if self._is_timed and len(tree):
+            now = _later(before[-1][self._column], end - int(times[-1]))
+            tree.evict_while(self.window.policy.expired(now, self._column))
+
+    def _all_of(self, state: ContextState, left: Left, times: Array, after: int) -> Iterator[News]:
+        """Write down what is left and yield all of it, of which only changes will be reported."""
+        for end, (lo, hi) in left.items():
+            start = int(times[lo]) if lo < hi else end
+            state.reported[end] = (start, hi - lo)
+            yield start, end, lo, hi, UPDATE if end <= after else RESULT
+
+    def _news(self, state: ContextState, left: Left, times: Array, new: Array) -> Iterator[News]:
+        """Write down what is left and yield what of it is news."""
         known = state.reported
         for end, (lo, hi) in left.items():
             start, count = int(times[lo]) if lo < hi else end, hi - lo
             was, before = known.get(end, (end, 0))
-            said = end in known and (self._changes or before > 0)
             known[end] = (start, count)
-            if said and (was != start or not (self._changes or count)):
+            said = before > 0
+            if said and (was != start or count == 0):
                 yield was, end, 0, 0, RETRACT
                 said = False
-            if said and before == count and not new[lo:hi].any():
-                continue
-            if count:
+            if count and not (said and before == count and not new[lo:hi].any()):
                 yield start, end, lo, hi, UPDATE if said else RESULT
-            elif self._changes:
-                yield start, end, 0, 0, EMPTY
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data; a tree sees its rows again."""
@@ -130,6 +173,13 @@ class PolicyLane(RowLane):
             state = ContextState(reported=dict(reported))
             check_left(state, self._times_of(key))
             self._states[key] = state.without_context()
+
+
+def _later(time: Any, microseconds: int) -> Any:
+    """Return a time of the rows' time column that is so much later."""
+    if isinstance(time, datetime):
+        return time + timedelta(microseconds=microseconds)
+    return time + microseconds
 
 
 def forget(state: ContextState, times: Array, final: int) -> int:

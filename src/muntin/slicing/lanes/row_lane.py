@@ -39,8 +39,8 @@ from muntin.slicing.tables import (
 )
 from muntin.slicing.tick_ends import expected_ends
 
-ROW = "row"
-"""The name under which rows come as dicts, for windows that look at them."""
+ROW = ("row",)
+"""Under this, which is no name of a column, rows come as dicts for windows that look at them."""
 Line = tuple[int, int, int, int, int, int, int]
 """A row of a report."""
 NO_WINDOWS = np.zeros((0, REPORT_COLUMNS), np.int64)
@@ -72,8 +72,10 @@ class RowLane(Lane):
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
         self._unknown = ALWAYS
+        self._due = np.zeros(0, np.int64)  # the watermark at which a key is looked at again
         self._since = Since()
-        self._fresh: dict[int, int] = {}  # the time of the earliest new row of a key
+        # The time of the earliest new row, for keys that have some.
+        self._fresh: dict[int, int] = {}
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -110,6 +112,7 @@ class RowLane(Lane):
         self.kept.runs.grow_keys(keys)
         self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
         self._begins = longer(self._begins, self.kept.runs.keys, self._unknown)
+        self._due = longer(self._due, self.kept.runs.keys, NEVER)
         if self._ordered:
             self._time = longer(self._time, self.kept.runs.keys, watermark)
 
@@ -120,7 +123,8 @@ class RowLane(Lane):
     def keep_keys(self, alive: Array) -> None:
         padded = np.append(alive, np.zeros(self.kept.runs.keys - len(alive), np.bool_))
         self.keys = int(np.count_nonzero(alive))
-        self._first_rank, self._begins = self._first_rank[padded], self._begins[padded]
+        for name in ("_first_rank", "_begins", "_due"):
+            setattr(self, name, getattr(self, name)[padded])
         if self._ordered:
             self._time = self._time[padded]
         self.kept.runs.compact(padded)
@@ -187,7 +191,7 @@ class RowLane(Lane):
         runs = self.kept.runs
         head, count = int(runs.head[key]), int(runs.length[key])
         meta = runs.meta[head : head + count]
-        found, needed = self._find(key, meta, after, upto, final)
+        found, needed, self._due[key] = self._find(key, meta, after, upto, final)
         found[:, [LO, HI]] += head
         meta[:, ROW_NEW] = 0
         runs.drop_front(np.array([key]), np.array([needed]), journal)
@@ -195,22 +199,26 @@ class RowLane(Lane):
         return found
 
     @abstractmethod
-    def _find(self, key: int, meta: Array, after: int, upto: int, final: int) -> tuple[Array, int]:
+    def _find(
+        self, key: int, meta: Array, after: int, upto: int, final: int
+    ) -> tuple[Array, int, int]:
         """Return the windows of one key to report, and the number of its rows that none needs.
 
         `meta` are the kept rows, and windows are given as ranges of them. Windows were reported up to
-        `after`, are complete up to `upto`, and do not change any more up to `final`.
+        `after`, are complete up to `upto`, and do not change any more up to `final`. With them comes the
+        watermark at which there will be something to report or to forget, if no row comes before.
         """
 
-    @abstractmethod
     def _visited(self) -> list[int]:
-        """Return the keys that may have something to report."""
+        """Return the keys that may have something to report or to forget."""
+        due = self._due[: self.keys] <= (self._time[: self.keys] if self._ordered else self._time)
+        return sorted({*np.nonzero(due)[0].tolist(), *self._fresh})
 
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         """Note what a report will change of some keys; contexts are told their rows again."""
         runs, keys = self.kept.runs, np.array(visited, np.int64)
         journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, ROW_NEW])
-        journal.items(keys, self._first_rank)
+        journal.items(keys, self._first_rank, self._due)
 
     def _rows(self, key: int) -> Array:
         """Return the kept rows of a key as dicts."""
@@ -265,6 +273,7 @@ class RowLane(Lane):
         self._time[: len(time)] = time
         self._first_rank[:keys] = ranks
         self._begins[:keys] = whole(plain["begins"], count=keys)
+        self._due[:keys] = ALWAYS
         self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
         for key, moment in self._fresh.items():
             if moment not in self._times_of(key):
@@ -285,10 +294,6 @@ class RowLane(Lane):
     @property
     def rows_kept(self) -> int:
         return len(self.kept)
-
-    @property
-    def bytes(self) -> int:
-        return self.kept.bytes
 
 
 def as_lines(windows: list[Line]) -> Array:

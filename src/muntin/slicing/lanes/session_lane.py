@@ -174,7 +174,7 @@ class SessionLane(SliceLane):
 
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
-        self._note_due(journal)
+        due, head = self._note_due(journal)
         upto = (self._after, self.lateness.past(self._after), self._stride)
         key, gathered = 0, [lines(0)]
         while key < self.keys:
@@ -185,12 +185,17 @@ class SessionLane(SliceLane):
             gathered.append(self._out[:count].copy(order="F"))
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
+        self.slices.leave(head, self.slices.head[due] - head, journal)
         return np.concatenate(gathered)
 
-    def _note_due(self, journal: Journal) -> None:
-        """Note what `report_sessions` will change of the keys that are due."""
+    def _note_due(self, journal: Journal) -> tuple[Array, Array]:
+        """Note what `report_sessions` will change of the keys that are due.
+
+        Return these keys, and where their runs begin.
+        """
         slices = self.slices
         keys = np.nonzero(self.due[: self.keys] <= self._after[: max(self.keys, 1)])[0]
         places = span(slices.head[keys], slices.length[keys])
         journal.items(keys, slices.head, slices.length, self.due)
         journal.items(places, slices.meta[:, SESSION_CHANGED], slices.meta[:, SESSION_REPORTED])
+        return keys, slices.head[keys]

@@ -4,10 +4,16 @@ from functools import cache
 from types import ModuleType
 
 from muntin.kernels.codegen.loop_source import load_loops
-from muntin.slicing.loops import arena_moves, grid_reports, grid_slices, session_slices
+from muntin.slicing.loops import (
+    arena_moves,
+    grid_reports,
+    grid_slices,
+    punctuated_slices,
+    session_slices,
+)
 
 
 @cache
 def compiled_loops() -> ModuleType:
-    """Return the compiled loops of runs, grids, reports and sessions."""
-    return load_loops(arena_moves, grid_slices, grid_reports, session_slices)
+    """Return the compiled loops of runs, grids, reports, sessions and punctuations."""
+    return load_loops(arena_moves, grid_slices, grid_reports, session_slices, punctuated_slices)

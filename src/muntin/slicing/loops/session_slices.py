@@ -45,7 +45,7 @@ class Touched(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What was done: the log that partials follow, and the reported sessions that are no more."""
+    """What was done: the log that partials follow, and what was reported and is no more."""
 
     log: Any
     gone: Any
