@@ -132,14 +132,16 @@ class ChangingOracle:
         return reduce(Report.joined, reports, Report({}, set(), set()))
 
 
-def allowed(changes, end):
+def allowed(changes, end, watermark):
     """Return the lateness of windows that end somewhere, after (watermark, lateness) changes.
 
-    Raised lateness holds for windows that end after the watermark at the change, lowered for all.
+    Raised lateness holds for windows that end after the watermark at the change, lowered for all windows
+    as soon as the watermark has moved: what changed before is reported first.
     """
     (_, length), *others = changes
-    for watermark, changed in others:
-        length = changed if changed < length or end > watermark else length
+    for at, changed in others:
+        if end > at if changed > length else watermark > at:
+            length = changed
     return length
 
 
@@ -214,7 +216,7 @@ class View(WindowOracle):
         return key, name, None if isinstance(self.window, LastN) else start, end
 
     def _allowed(self, end):
-        return allowed(self.lateness, end)
+        return allowed(self.lateness, end, self.watermark)
 
     def _values(self, _name, start, rows):
         over_time = isinstance(self.window, ContextFreeWindow) and self.window.measure == "time"
