@@ -20,7 +20,7 @@ from muntin.slicing.lane import Joining, Lane, longer
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 
-FORMAT = 4
+FORMAT = 5
 """The version of what is saved."""
 
 
@@ -38,6 +38,7 @@ class Counters:
     rows_kept: int = 0
     keys: int = 0
     state_bytes: int = 0
+    combines: int = 0
 
 
 @dataclass
@@ -96,6 +97,7 @@ class OperatorState:
             rows_kept=sum(lane.rows_kept for lane in self.lanes),
             keys=len(self.keys),
             state_bytes=sum(lane.bytes for lane in self.lanes) + Measure().fields(self.keys),
+            combines=sum(column.combines for lane in self.lanes for column in lane.partials),
         )
 
     def plain(self) -> dict[str, Any]:

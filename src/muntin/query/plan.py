@@ -12,9 +12,20 @@ from html import escape
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
 from muntin.windows import Periodic, Window
-from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, SESSION, TIME
+from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
 
-PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
+PLANS = (
+    "auto",
+    "worst case",
+    "lazy",
+    "eager",
+    "buckets",
+    "tuple buffer",
+    "aggregate tree",
+    "naive",
+)
+SLICED = ("auto", "worst case", "lazy", "eager")
+"""Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"
 """The kind of lane with a bucket per window, to compare with."""
 SHOWN = ("slices", "rows", "store", "merge", "state")
@@ -57,7 +68,7 @@ class Plan:
         some = [n for n, a in self.query.aggregates.items() if a.only]
         if some:
             return f"only some windows have {', '.join(some)}"
-        if self.kind not in ("lazy", "eager"):
+        if self.kind not in SLICED:
             return f"the plan {self.kind!r} keeps rows"
         return ""
 
@@ -106,7 +117,7 @@ def make_plan(query: Query, kind: str) -> Plan:
     """Choose how to run a query; `kind` forces a store or one of the older techniques."""
     if kind not in PLANS:
         raise ValueError(f"a plan is one of {', '.join(PLANS)}, got {kind!r}")
-    kind = {"auto": "lazy", "naive": "tuple buffer"}.get(kind, kind)
+    kind = "tuple buffer" if kind == "naive" else kind
     shared: dict[tuple[str, str, tuple[str, ...]], dict[str, Window]] = {}
     for name, window in query.windows.items():
         lane = (*lane_of(query, kind, name, window), query.aggregates_of(name))
@@ -116,6 +127,18 @@ def make_plan(query: Query, kind: str) -> Plan:
         for (lane, _, aggregates), windows in shared.items()
     )
     return Plan(query, kind, lanes)
+
+
+def continued(held: Plan, asked: Plan) -> Plan:
+    """Return the plan by which to continue a state that was saved under `held`, or a ValueError.
+
+    Plans with the same slices continue each other; "auto" continues any.
+    """
+    if held.kind in SLICED and asked.kind in SLICED:
+        return asked
+    if asked.kind not in ("auto", held.kind):
+        raise ValueError(f"a state of plan {held.kind!r} is not one of plan {asked.kind!r}")
+    return held
 
 
 def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
@@ -218,6 +241,10 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
+    if lane in (TIME, COLUMN, RANKS) and kind == "worst case":
+        return "worst case", "kept between reports: at most 6 combines for a slice more (DABA Lite)"
+    if lane in (TIME, COLUMN, RANKS) and kind == "auto":
+        return "kept", "kept between reports: about 3 combines for a slice more (Two-Stacks)"
     return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
 
 

@@ -31,7 +31,7 @@ def cut(state: dict[str, Any], stretches: dict[str, int]) -> dict[str, Any]:
     rows, stream = state["keys"]
     blocks: dict[str, Any] = dict(_cut_keys(read(stream), rows))
     lanes = []
-    for i, (kind, names, saved) in enumerate(state["lanes"]):
+    for i, (*named, saved) in enumerate(state["lanes"]):
         rest = dict(saved)
         for part in ITEMS:
             if saved.get(part) is not None:
@@ -41,7 +41,7 @@ def cut(state: dict[str, Any], stretches: dict[str, int]) -> dict[str, Any]:
                 )
                 rest[part], pieces = _cut_items(saved[part], stretches[name])
                 blocks |= {f"{name}/{number}": piece for number, piece in pieces}
-        lanes.append((kind, names, rest))
+        lanes.append((*named, rest))
     return {**blocks, HEAD: {**state, "keys": rows, "lanes": lanes}}
 
 
@@ -55,13 +55,13 @@ def joined(blocks: Mapping[str, Any]) -> dict[str, Any]:
     if head["keys"] != max(read(keys).num_rows, min(head["keys"], 1)):
         raise ValueError(f"{head['keys']} keys, of which {read(keys).num_rows} are there")
     lanes = []
-    for i, (kind, names, rest) in enumerate(head["lanes"]):
+    for i, (*named, rest) in enumerate(head["lanes"]):
         saved = dict(rest)
         for part in ITEMS:
             if rest.get(part) is not None:
                 pieces = groups.get(f"{part}/{i}", [])
                 saved[part] = _join_items(rest[part], pieces, head["keys"])
-        lanes.append((kind, names, saved))
+        lanes.append((*named, saved))
     return {**head, "keys": (head["keys"], keys), "lanes": lanes}
 
 

@@ -19,9 +19,9 @@ from muntin.aggregates.aggregate import Aggregate, Kernel
 from muntin.aggregates.functions import digest
 from muntin.kernels.codegen.cache import load_module, memory_module
 from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
-from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text
+from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text, slices_text
 from muntin.kernels.codegen.source import Checked, NoSourceError, Writer
-from muntin.kernels.loops import roll_rows, roll_spans, slice_partials
+from muntin.kernels.loops import roll_rows, roll_spans
 from muntin.kernels.loops.loop_arguments import Suffixes
 from muntin.kernels.loops.roll_rows import STRETCHES, Stretches
 
@@ -157,7 +157,7 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
 
 def _body(steps: str) -> str:
     if steps == SLICES:
-        return loops_text(slice_partials)
+        return slices_text()
     if steps:
         return ring_text(steps)
     return loops_text(roll_rows, prefix="uncounted_") + loops_text(roll_spans)

@@ -171,7 +171,8 @@ class PunctuationLane(SliceLane):
         retracted = np.zeros((len(gone), REPORT_COLUMNS), np.int64)
         retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
         retracted[:, END], retracted[:, KIND] = gone[:, GONE_LAST], RETRACT
-        report = self.answer(np.concatenate([retracted, self._due(watermark, journal)]))
+        windows = np.concatenate([retracted, self._due(watermark, journal)])
+        report = self.answer(windows, journal)
         self.drop_kept(journal)
         return report
 
