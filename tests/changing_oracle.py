@@ -257,9 +257,10 @@ class View(WindowOracle):
         Before the window was added, nobody may have looked at the column.
         """
         column, rows = self.window.measure, self.counted[self.name][key]
-        since = [row for row in rows if row.arrival >= self.since.rows]
+        last = self.since.last.get(key, -math.inf)
+        since = [row for row in rows if row.arrival >= self.since.rows and row.t >= last]
         before = [row.values[column] for row in rows if row.arrival < self.since.rows]
-        return max([*before, *(row.values[column] for row in since[:1])])
+        return max([*before, *(row.values[column] for row in since[:1])], default=math.inf)
 
 
 def begins_again(window):

@@ -99,11 +99,11 @@ class Arena:
         meta[:, :both] = self.meta[:, :both]
         self.meta = meta
 
-    def last(self) -> Array:
-        """Return what the last item of each key is ordered by, ALWAYS if it has none."""
+    def last(self, column: int = SLICE_START) -> Array:
+        """Return a column of the last item of each key, ALWAYS if it has none."""
         last = np.full(self.keys, ALWAYS)
         keys = np.nonzero(self.length)[0]
-        last[keys] = self.meta[self.head[keys] + self.length[keys] - 1, SLICE_START]
+        last[keys] = self.meta[self.head[keys] + self.length[keys] - 1, column]
         return last
 
     def grow_keys(self, keys: int) -> None:
