@@ -362,7 +362,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def _entries(lines: Array, valued: Array, values: list[list[Array]]) -> list[Entry]:
     flat = [array.tolist() for arrays in values for array in arrays]
-    rows = list(zip(*flat, strict=True)) if flat else [()] * len(lines)  # no aggregate is over them
+    rows = list(zip(*flat, strict=True)) if flat else [()] * len(lines)
     bounds = zip(lines[:, START].tolist(), lines[:, END].tolist(), strict=True)
     return [
         Entry(start, end, row if full else None)

@@ -168,6 +168,11 @@ class DeltaLane(MeasuredLane):
         seen = NEVER if self._unknown > ALWAYS else ALWAYS
         self._whole_from = longer(self._whole_from, self.slices.keys, seen)
 
+    def _keep_rows(self) -> None:
+        super()._keep_rows()
+        assert self.kept is not None
+        self.kept.measure = self.column
+
     def join_stream(self, joining: Joining) -> None:
         """Begin after each key's last row, which may have come to what the first one begins with."""
         super().join_stream(joining)
