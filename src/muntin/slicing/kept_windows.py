@@ -165,7 +165,7 @@ class KeptColumn:
         return int(skipped)
 
     def merge(self, windows: Array) -> tuple[Array, ...]:
-        """Return the results of windows that do not go on: from trees, where that takes fewer combines."""
+        """Return the results of windows that do not go on, from trees if that takes fewer combines."""
         lo, hi, keys, runs = spans_of(windows)
         slide = self._slots.kind_of[windows[:, WINDOW]] >= 0
         alone = np.diff(runs) == 1
