@@ -25,12 +25,10 @@ from muntin.slicing.held_bytes import Measure, sampled
 from muntin.slicing.lane import longer, spans_of
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.partials import WORST_CASE, Partials
+from muntin.slicing.partials import FEW_KINDS, WORST_CASE, Partials
 from muntin.slicing.slice_trees import SliceTrees
 from muntin.slicing.tables import HI, KEY, LO, PERIOD_EVERY, PERIOD_SIZE, WINDOW
 
-FEW_KINDS = 4
-"""Of more kinds of windows nothing is kept: each would have a front of its own beside the slices."""
 LOOPS = {TOTALS: "query_totals", STACKS: "query_stacks", DABA: "query_daba"}
 LEAVES = {TOTALS: "leave_totals", DABA: "leave_daba"}
 NO_SLOTS = np.zeros(0, np.int64)
