@@ -22,6 +22,7 @@ from muntin.kernels.loops import (
     object_partials,
     roll_rings,
     slice_partials,
+    slice_trees,
 )
 from muntin.kernels.loops.instructions import is_entry
 
@@ -143,7 +144,7 @@ def ring_text(algorithm: str) -> str:
 @cache
 def slices_text() -> str:
     """Return the loops over slices, and those over windows that are kept."""
-    return _with_steps("DabaLite", loops_text(slice_partials, kept_windows))
+    return _with_steps("DabaLite", loops_text(slice_partials, slice_trees, kept_windows))
 
 
 def _with_steps(algorithm: str, loops: str) -> str:
