@@ -21,7 +21,7 @@ from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, Report
+from muntin.slicing.lane import Lane, Report, least
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
@@ -136,7 +136,8 @@ class Operator:
             self._begin(feeds, journal)
         if feeds is not self._state.aggregates:
             self._retype(feeds, journal)
-        self._state.grow_keys()
+        if any(lane.keys != len(self._state.keys) for lane in self._state.lanes):
+            self._state.grow_keys()
 
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
@@ -164,8 +165,9 @@ class Operator:
     def _count(self, rows: Rows, counted: list[Array | None]) -> None:
         counters = self._state.counters
         counters.rows += len(rows)
-        if self._state.watermark is not None:
-            counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
+        watermark = self._state.watermark
+        if watermark is not None and least(rows.times) < watermark:
+            counters.late += int(np.count_nonzero(rows.times < watermark))
         if all(counts is not None for counts in counted):
             counts = np.logical_or.reduce([c for c in counted if c is not None])
             counters.dropped += len(rows) - int(np.count_nonzero(counts))
@@ -419,17 +421,16 @@ class Operator:
 
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
-        named = [
-            (lane.names, report) for lane, report in zip(self._state.lanes, reports, strict=False)
-        ]
-        named = [(names, report) for names, report in named if len(report.windows)]
-        self._state.counters.windows_reported += sum(len(report.windows) for _, report in named)
+        pairs = zip(self._state.lanes, reports, strict=False)
+        named = [(lane.names, report) for lane, report in pairs if len(report.windows)]
+        for _, report in named:
+            self._state.counters.windows_reported += len(report.windows)
         times = self._state.time_type if self._needs.times else pa.int64()
-        table = write_table(
+        table, types = write_table(
             self.query, self._state.keys, self._state.aggregates, times, self._results, named
         )
         if table.num_rows:
-            self._results = {name: table.schema.field(name).type for name in self.query.aggregates}
+            self._results = types
         return table
 
     # State is saved

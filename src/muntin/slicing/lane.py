@@ -13,7 +13,7 @@ journal, so that a call that fails is undone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -227,7 +227,7 @@ def lines(count: int) -> Array:
     return np.empty((count, REPORT_COLUMNS), np.int64, order="F")
 
 
-def together(pieces: list[Array]) -> Array:
+def together(pieces: Sequence[Array]) -> Array:
     """Return pieces of windows as one."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
@@ -235,6 +235,16 @@ def together(pieces: list[Array]) -> Array:
 def beginnings(values: Array, also: Any = False) -> Array:
     """Return where another value begins, and where the last one ends."""
     return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
+
+
+def least(values: Array) -> int:
+    """Return the least value; of one value without NumPy's reduction, which takes longer than a row."""
+    return int(values[0]) if len(values) == 1 else int(values.min())
+
+
+def greatest(values: Array) -> int:
+    """Return the greatest value."""
+    return int(values[0]) if len(values) == 1 else int(values.max())
 
 
 def longer(array: Array, size: int, fill: Any) -> Array:

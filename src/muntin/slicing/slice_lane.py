@@ -51,6 +51,9 @@ from muntin.slicing.tables import (
 
 FEW_LINES = 1024
 """Windows that there is space for in the table into which loops write a report."""
+ALONE = np.array([0, 1])
+"""Where one window begins and ends among all."""
+AS_THEY_ARE = np.zeros(0, np.int64)
 MANY_GROUPS = 256
 """In fewer groups, sorting them costs more than it saves."""
 
@@ -210,12 +213,14 @@ class SliceLane(Lane):
     def answer(self, windows: Array) -> Report:
         """Merge the slices of each window."""
         valued = windows[:, HI] > windows[:, LO]
-        full = windows if valued.all() else windows[valued]
+        full = windows if np.count_nonzero(valued) == len(valued) else windows[valued]
         lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
-        keys = beginnings(full[:, KEY])
-        runs = beginnings(
-            full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
-        )
+        keys = runs = ALONE
+        if len(full) != 1:
+            keys = beginnings(full[:, KEY])
+            runs = beginnings(
+                full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
+            )
         return Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
 
     def give_back(self, journal: Journal) -> None:
@@ -288,10 +293,11 @@ def in_turn(found: Array) -> Array:
 
     Slices that come in order are put at the end of their run; others move those behind them.
     """
+    if len(found) < MANY_GROUPS:
+        return AS_THEY_ARE
     starts = np.ascontiguousarray(found[:, GROUP_START])
-    behind = np.count_nonzero(starts < np.maximum.accumulate(starts))
-    if behind * 8 < len(found) or len(found) < MANY_GROUPS:
-        return np.zeros(0, np.int64)
+    if np.count_nonzero(starts < np.maximum.accumulate(starts)) * 8 < len(found):
+        return AS_THEY_ARE
     return np.lexsort((found[:, GROUP_START], found[:, GROUP_KEY]))
 
 
