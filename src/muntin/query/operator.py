@@ -1,6 +1,7 @@
 """The embedded operator: batches of rows in, results out."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,9 @@ class Operator:
         rows = Rows(keys, owned(batch.times), inputs, extra)
         if self.query.ordered:
             self._check_order(rows)
-        admitted = [lane.admit(rows, journal) for lane in self._state.lanes]
-        for lane, (_, prepared) in zip(self._state.lanes, admitted, strict=True):
+        lanes = sorted(self._state.lanes, key=attrgetter("turn"))
+        admitted = [lane.admit(rows, journal) for lane in lanes]
+        for lane, (_, prepared) in zip(lanes, admitted, strict=True):
             if prepared is not None:
                 lane.commit(prepared, journal)
         self._count(rows, [counts for counts, _ in admitted])
