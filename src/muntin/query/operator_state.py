@@ -16,7 +16,7 @@ from muntin.query.result_table import time_type
 from muntin.slicing.arena import whole
 from muntin.slicing.held_bytes import Measure
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Joining, Lane, longer
+from muntin.slicing.lane import Joining, Lane, greatest, longer
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.lives import Lives, input_types
@@ -76,6 +76,12 @@ class OperatorState:
         size = max((lane.space for lane in self.lanes if not self.sees_lives(lane)), default=keys)
         self.last = longer(self.last, max(size, keys), ALWAYS)
 
+    @property
+    def has_space(self) -> bool:
+        """Whether there is space for all keys."""
+        known = all(lane.keys == self.numbers_of(lane) for lane in self.lanes)
+        return known and len(self.last) >= len(self.keys)
+
     def sees_lives(self, lane: Lane) -> bool:
         """Whether a lane is given lives in place of keys."""
         return self.lives is not None and lane.IN_LIVES
@@ -92,9 +98,13 @@ class OperatorState:
 
     def came(self, keys: Array, times: Array, journal: Journal) -> None:
         """Note the times of rows that came."""
-        journal.items(keys, self.last)
-        np.maximum.at(self.last, keys, times)
-        self.latest = max(self.latest, int(times.max(initial=ALWAYS)))
+        journal.items(slice(0, 1) if len(self.keys) == 1 else keys, self.last)
+        latest = greatest(times) if len(times) else ALWAYS
+        if len(self.keys) == 1:
+            self.last[0] = max(self.last[0], latest)
+        else:
+            np.maximum.at(self.last, keys, times)
+        self.latest = max(self.latest, latest)
 
     def joining(self) -> Joining:
         """Return what windows that begin now have to know of the stream."""
