@@ -69,7 +69,8 @@ class LastRowsLane(TickLane):
             again = again[rows_until[again[:, HI]] > rows_until[again[:, LO]]]
             before = times[new == 0]
             known = np.searchsorted(before, again[:, END]) > 0
-            known &= again[:, END] <= before.max(initial=-END_OF_TIME) + self._idle
+            last = int(before.max(initial=-END_OF_TIME))
+            known &= again[:, END] <= min(last + self._idle, END_OF_TIME)
             again[known, KIND] = UPDATE
         found = np.concatenate([again, self._at(key, times, ends)])
         found = found[found[:, END] > self._ends_after]

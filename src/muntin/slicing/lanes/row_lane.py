@@ -24,7 +24,7 @@ from muntin.slicing.lane import (
     beginnings,
     longer,
 )
-from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import KeptRows, Rows
@@ -69,7 +69,7 @@ class RowLane(Lane):
         self.kept = KeptRows(held, ROW if self.NEEDS_ROWS else None)
         self._changes = setting.changes
         self._ordered = setting.ordered
-        self._idle = FAR if setting.idle is None else setting.idle
+        self._idle = END_OF_TIME + FAR if setting.idle is None else setting.idle  # from any time
         self._time = np.full(int(not setting.ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
@@ -244,7 +244,8 @@ class RowLane(Lane):
         last = self.kept.runs.last()[keys]
         places = keys if self._ordered else np.zeros(len(keys), np.int64)
         after = np.maximum(first, self._time[places])
-        upto = np.maximum(after, np.minimum(watermark[places], last + self._idle))
+        ends = np.where(last > END_OF_TIME - self._idle, END_OF_TIME, last + self._idle)
+        upto = np.maximum(after, np.minimum(watermark[places], ends))
         return expected_ends(self.names[0], self.window, after, upto)
 
     # State
