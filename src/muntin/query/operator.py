@@ -482,7 +482,7 @@ class Operator:
             raise ValueError(
                 f"there is a window {name!r} already: remove it, or choose another name"
             )
-        self.become(replace(self.query, windows={**self.query.windows, name: window}))
+        self._change(windows={**self.query.windows, name: window})
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
@@ -491,7 +491,7 @@ class Operator:
                 f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
             )
         left = {n: w for n, w in self.query.windows.items() if n != name}
-        self.become(replace(self.query, windows=left))
+        self._change(windows=left)
 
     def add_aggregate(self, name: str, aggregate: Aggregate) -> None:
         """Report another aggregate from now on; it is null in windows that have a row from before."""
@@ -499,7 +499,7 @@ class Operator:
             raise ValueError(
                 f"there is an aggregate {name!r} already: remove it, or choose another name"
             )
-        self.become(replace(self.query, aggregates={**self.query.aggregates, name: aggregate}))
+        self._change(aggregates={**self.query.aggregates, name: aggregate})
 
     def remove_aggregate(self, name: str) -> None:
         """Report an aggregate no more, and free what only it needed."""
@@ -508,29 +508,36 @@ class Operator:
                 f"no aggregate {name!r}: there are {', '.join(map(repr, self.query.aggregates))}"
             )
         left = {n: a for n, a in self.query.aggregates.items() if n != name}
-        self.become(replace(self.query, aggregates=left))
+        self._change(aggregates=left)
 
     def change_lateness(self, lateness: Any) -> None:
         """Correct windows for longer, or shorter, after their end.
 
         A raised lateness holds for windows that end after the watermark of now.
         """
-        self.become(replace(self.query, lateness=lateness))
+        self._change(lateness=lateness)
 
     def become(self, query: Query) -> None:
         """Go on under another query, with the same keys and times."""
+        with self._calls as journal:
+            self._become(query, journal)
+
+    def _change(self, **parts: Any) -> None:
+        with self._calls as journal:
+            self._become(replace(self.query, **parts), journal)
+
+    def _become(self, query: Query, journal: Journal) -> None:
         for name, aggregate in query.aggregates.items():
             check_results(name, aggregate)
-        with self._calls as journal:
-            self._note(journal)
-            Change(self._state, self.query, query, self.plan.kind, journal).carry_out()
-            if not any(lane.IN_LIVES for lane in self._state.lanes):
-                self._state.lives = None
-            self.query = query
-            self.plan = query.plan(self.plan.kind)
-            self._needs = Requirements.of(query)
-            self._nothing = None
-            self._results = {n: t for n, t in self._results.items() if n in query.aggregates}
+        self._note(journal)
+        Change(self._state, self.query, query, self.plan.kind, journal).carry_out()
+        if not any(lane.IN_LIVES for lane in self._state.lanes):
+            self._state.lives = None
+        self.query = query
+        self.plan = query.plan(self.plan.kind)
+        self._needs = Requirements.of(query)
+        self._nothing = None
+        self._results = {n: t for n, t in self._results.items() if n in query.aggregates}
 
     # Results go out
 
