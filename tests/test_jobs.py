@@ -146,6 +146,7 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
         keys = ["plug"]
         watermark = "10 seconds"
         lateness = "1 minute"
+        idle = "7 days"
         ordered = true
         emit = "changes"
         on_bad_time = "drop" """
@@ -165,6 +166,7 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
     assert job.settings == {"spark.sql.shuffle.partitions": 2, "spark.speculation.interval": "1s"}
     assert job.query.keys == ("plug",)
     assert (job.query.delay, job.query.allowed) == (10_000_000, 60_000_000)
+    assert job.query.limit == 7 * 24 * 3600 * 10**6
     assert (job.query.ordered, job.query.emit, job.query.on_bad_time) == (True, "changes", "drop")
     assert job.mode == "append"
     said = job.explain()

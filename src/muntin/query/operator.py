@@ -478,53 +478,46 @@ class Operator:
         It reports windows that were not complete yet and of which nothing is gone from the slices held;
         windows of rows, Delta and Policy begin after each key's last row.
         """
-        if name in self.query.windows:
-            raise ValueError(
-                f"there is a window {name!r} already: remove it, or choose another name"
-            )
-        self._change(windows={**self.query.windows, name: window})
+        self._change("windows", name, window)
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
-        if name not in self.query.windows:
-            raise KeyError(
-                f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
-            )
-        left = {n: w for n, w in self.query.windows.items() if n != name}
-        self._change(windows=left)
+        self._change("windows", name)
 
     def add_aggregate(self, name: str, aggregate: Aggregate) -> None:
         """Report another aggregate from now on; it is null in windows that have a row from before."""
-        if name in self.query.aggregates:
-            raise ValueError(
-                f"there is an aggregate {name!r} already: remove it, or choose another name"
-            )
-        self._change(aggregates={**self.query.aggregates, name: aggregate})
+        self._change("aggregates", name, aggregate)
 
     def remove_aggregate(self, name: str) -> None:
         """Report an aggregate no more, and free what only it needed."""
-        if name not in self.query.aggregates:
-            raise KeyError(
-                f"no aggregate {name!r}: there are {', '.join(map(repr, self.query.aggregates))}"
-            )
-        left = {n: a for n, a in self.query.aggregates.items() if n != name}
-        self._change(aggregates=left)
+        self._change("aggregates", name)
+
+    def _change(self, part: str, name: str, thing: Window | Aggregate | None = None) -> None:
+        """Add something to the query's windows or aggregates, or remove what has the name."""
+        with self._calls as journal:
+            held = getattr(self.query, part)
+            if thing is None and name not in held:
+                raise KeyError(f"no {part[:-1]} {name!r}: there are {', '.join(map(repr, held))}")
+            if thing is not None and name in held:
+                raise ValueError(
+                    f"{name!r} is one of the {part} already: remove it, or choose another name"
+                )
+            left = {n: t for n, t in held.items() if n != name}
+            changed: Any = left if thing is None else {**held, name: thing}
+            self._become(replace(self.query, **{part: changed}), journal)
 
     def change_lateness(self, lateness: Any) -> None:
         """Correct windows for longer, or shorter, after their end.
 
         A raised lateness holds for windows that end after the watermark of now.
         """
-        self._change(lateness=lateness)
+        with self._calls as journal:
+            self._become(replace(self.query, lateness=lateness), journal)
 
     def become(self, query: Query) -> None:
         """Go on under another query, with the same keys and times."""
         with self._calls as journal:
             self._become(query, journal)
-
-    def _change(self, **parts: Any) -> None:
-        with self._calls as journal:
-            self._become(replace(self.query, **parts), journal)
 
     def _become(self, query: Query, journal: Journal) -> None:
         for name, aggregate in query.aggregates.items():

@@ -166,6 +166,7 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
     state.begun = True
     types = {name: ColumnType.from_plain(kind) for name, kind in plain["types"].items()}
     state.aggregates = [BoundAggregate.of(n, a, types) for n, a in query.aggregates.items()]
+    inputs = {bound.name: input_types(bound.kernels.columns) for bound in state.aggregates}
     if plain["lives"] is not None:
         state.lives = _lives(query, plain["lives"], state)
     for kind, names, aggregates, saved in plain["lanes"]:
@@ -179,6 +180,8 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
         lane.load(saved if len(left) == len(aggregates) else lane.some_aggregates(saved, left))
         if lane.keys != state.numbers_of(lane):
             raise ValueError(f"{lane.keys} of {state.numbers_of(lane)} keys in a lane")
+        if state.lives is not None and lane.IN_LIVES:
+            state.lives.check(inputs, lane)
         state.lanes.append(lane)
     if (state.lives is None) != (query.limit is None or not any(x.IN_LIVES for x in state.lanes)):
         raise ValueError("keys have lives where windows are found in their rows, and idle is given")
@@ -195,7 +198,6 @@ def _lives(query: Query, plain: Any, state: OperatorState) -> Lives:
         raise ValueError("lives of keys were saved, and the query has no idle")
     lives = Lives(query.limit, [])
     lives.load(plain, len(state.keys))
-    lives.check({bound.name: input_types(bound.kernels.columns) for bound in state.aggregates})
     return lives
 
 

@@ -90,6 +90,8 @@ class Plan:
     def __str__(self) -> str:
         stream = "in order" if self.query.ordered else "out of order"
         lines = [f"{_count(self.query.windows, 'window')} over a stream {stream}"]
+        if self.query.idle is not None:
+            lines.append(f"a new life of a key begins after {self.query.idle} without rows")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [

@@ -125,6 +125,11 @@ class Lane(ABC):
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
 
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        """What rows bring besides times and inputs, by name, and its type."""
+        return {}
+
     def try_rows(self, rows: Rows) -> None:
         """Let rows that cannot be taken be refused now, because they will come later."""
         for column, inputs in zip(self.partials, rows.inputs, strict=True):

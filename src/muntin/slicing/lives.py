@@ -16,7 +16,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import whole
-from muntin.slicing.lane import longer
+from muntin.slicing.lane import Lane, longer
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, NEVER, Array
 from muntin.slicing.rows import Rows, object_array
 
@@ -216,13 +216,20 @@ class Lives:
         extra = {name: _array(array, count) for name, array in saved["extra"]}
         return Rows(owner, times, inputs, extra)
 
-    def check(self, types: dict[str, tuple[Any, ...]]) -> None:
-        """Raise ValueError unless inputs that wait are of the types that aggregates take."""
+    def check(self, types: dict[str, tuple[Any, ...]], lane: Lane) -> None:
+        """Raise ValueError unless rows that wait have all that a lane takes; `types` are of inputs."""
+        if not {*lane.aggregates} <= {*self.names}:
+            raise ValueError(f"rows wait with inputs of {self.names}, not of {lane.aggregates}")
         for rows in self._waiting:
             for name, inputs in zip(self.names, rows.inputs, strict=True):
                 held = tuple(array.dtype for array in inputs)
-                if name in types and held != types[name]:
+                if name in lane.aggregates and held != types[name]:
                     raise ValueError(f"inputs of {name!r} are of types {held}, not {types[name]}")
+            for name, dtype in lane.extra.items():
+                if name not in rows.extra or rows.extra[name].dtype != dtype:
+                    raise ValueError(f"rows wait without {name!r} of type {dtype}")
+                if dtype.hasobject and not all(isinstance(row, dict) for row in rows.extra[name]):
+                    raise TypeError("rows that wait are dicts")
 
 
 def input_types(columns: tuple[np.dtype[Any], ...] | None) -> tuple[Any, ...]:

@@ -178,6 +178,10 @@ class DeltaLane(MeasuredLane):
         super().join_stream(joining)
         self._whole_from = np.where(joining.last > ALWAYS, NEVER, ALWAYS)
 
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {self.column: np.dtype(np.int64)}
+
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)
         measure = rows.extra[self.column]

@@ -95,6 +95,10 @@ class PunctuationLane(SliceLane):
 
     # Rows come in
 
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {self._opens: np.dtype(np.bool_)}
+
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         """Return which rows count, and those grouped and folded."""
         del journal

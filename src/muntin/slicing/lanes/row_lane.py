@@ -151,6 +151,10 @@ class RowLane(Lane):
         self._try(rows)
         return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
 
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {ROW: np.dtype(object)} if self.NEEDS_ROWS else {}
+
     def try_rows(self, rows: Rows) -> None:
         super().try_rows(rows)
         self._try(rows)
