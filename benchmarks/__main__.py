@@ -12,6 +12,7 @@ from rich.progress import Progress
 from benchmarks import (
     break_even,
     combines,
+    firing,
     kernels,
     latency,
     object_latency,
@@ -35,6 +36,7 @@ MEASURED = {
     "kernels": kernels,
     "latency": latency,
     "slicing": slicing,
+    "firing": firing,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
