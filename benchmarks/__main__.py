@@ -12,6 +12,7 @@ from rich.progress import Progress
 from benchmarks import (
     break_even,
     combines,
+    firing,
     kernels,
     latency,
     object_latency,
@@ -37,6 +38,7 @@ MEASURED = {
     "latency": latency,
     "slicing": slicing,
     "single_rows": single_rows,
+    "firing": firing,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,

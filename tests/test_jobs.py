@@ -136,6 +136,12 @@ def test_a_wrong_window_is_told_with_what_was_meant(text, told):
 # Files
 
 
+def test_a_plan_that_is_not_known_is_named(tmp_path):
+    query = 'time = "at"\nplan = "fastest"\nwatermark = "1 s"'
+    with pytest.raises(JobError, match=r"\[query\] plan: a plan is one of auto, worst case.* 'fastest'"):
+        read_job(write(tmp_path, source=STREAM, query=query))
+
+
 def test_a_job_says_what_is_read_asked_and_written(tmp_path):
     source = f"""{STREAM}
         select = ["at", "upper(plug) as plug", "watts"]
@@ -149,7 +155,8 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
         idle = "7 days"
         ordered = true
         emit = "changes"
-        on_bad_time = "drop" """
+        on_bad_time = "drop"
+        plan = "worst case" """
     sink = """
         format = "parquet"
         path = "results"
@@ -172,7 +179,8 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
     said = job.explain()
     assert f"source: json files in {tmp_path / 'readings'}, as a stream; where watts > 0; " in said
     assert "select at, upper(plug) as plug, watts" in said
-    assert job.query.explain() in said
+    assert job.plan == "worst case"
+    assert job.query.explain("worst case") in said
     assert f"sink: parquet files in {tmp_path / 'results'}, a folder per micro-batch; che" in said
 
 

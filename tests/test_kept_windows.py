@@ -1,7 +1,9 @@
 """What windows leave for the next report: same results as plans that keep nothing, for few combines."""
 
+import math
 import random
 from dataclasses import replace
+from functools import reduce
 from math import log2
 
 import numpy as np
@@ -213,3 +215,33 @@ def test_a_state_goes_on_under_a_plan_with_the_same_slices():
     assert Operator.from_plain(query, naive.plain(), plan="auto").plan.kind == "tuple buffer"
     with pytest.raises(SnapshotError, match="a state of plan 'tuple buffer' is not one of plan"):
         Operator.from_plain(query, naive.plain(), plan="eager")
+
+
+# Multisets
+
+
+@pytest.mark.parametrize("values", [1000, 5], ids=["few equal", "many equal"])
+@pytest.mark.parametrize("name", ["median", "quantile", "distinct"])
+def test_a_multiset_gives_what_lower_gives_of_what_is_in_it(name, values):
+    draw, aggregate = random.Random(values), replace(AGGREGATES[name], columns=())
+    held, multiset = [], aggregate.multiset()
+    assert multiset.result() == aggregate.lower(aggregate.identity)
+    for _ in range(700):
+        if held and draw.random() < 0.45:
+            multiset.remove(held.pop(draw.randrange(len(held))))
+        else:
+            few = [draw.choice([draw.randint(-values, values), math.nan]) for _ in range(5)]
+            held.append(reduce(aggregate.combine, map(aggregate.lift, few)))
+            multiset.add(held[-1])
+        if draw.random() < 0.1:
+            total = reduce(aggregate.combine, held, aggregate.identity)
+            assert repr(multiset.result()) == repr(aggregate.lower(total))
+    for partial in held:
+        multiset.remove(partial)
+    assert multiset.result() == aggregate.lower(aggregate.identity)
+
+
+def test_a_function_of_ones_own_is_asked_and_not_the_multiset():
+    median = AGGREGATES["median"]
+    assert replace(median, columns=("u",)).multiset is median.multiset
+    assert replace(median, lower=len).multiset is None
