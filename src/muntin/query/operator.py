@@ -22,7 +22,7 @@ from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, LOST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, Report
+from muntin.slicing.lane import Lane, Report, least
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
@@ -200,7 +200,8 @@ class Operator:
             self._begin(feeds, journal)
         if feeds is not self._state.aggregates:
             self._retype(feeds, journal)
-        self._state.grow_keys()
+        if any(lane.keys != len(self._state.keys) for lane in self._state.lanes):
+            self._state.grow_keys()
 
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
@@ -231,8 +232,9 @@ class Operator:
     def _count(self, rows: Rows, counted: list[Array | None]) -> None:
         counters = self._state.counters
         counters.rows += len(rows)
-        if self._state.watermark is not None:
-            counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
+        watermark = self._state.watermark
+        if watermark is not None and least(rows.times) < watermark:
+            counters.late += int(np.count_nonzero(rows.times < watermark))
         if all(counts is not None for counts in counted):
             counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted, len(rows))))
 
@@ -541,13 +543,14 @@ class Operator:
         named = [
             (lane, self._by_key(lane, report)) for lane, report in pairs if len(report.windows)
         ]
-        self._state.counters.windows_reported += sum(len(report.windows) for _, report in named)
+        for _, report in named:
+            self._state.counters.windows_reported += len(report.windows)
         times = self._state.time_type if self._needs.times else pa.int64()
-        table = write_table(
+        table, types = write_table(
             self.query, self._state.keys, self._state.aggregates, times, self._results, named
         )
         if table.num_rows:
-            self._results = {name: table.schema.field(name).type for name in self.query.aggregates}
+            self._results = types
         return table
 
     def _by_key(self, lane: Lane, report: Report) -> Report:

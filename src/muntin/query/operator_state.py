@@ -16,7 +16,7 @@ from muntin.query.result_table import time_type
 from muntin.slicing.arena import whole
 from muntin.slicing.held_bytes import Measure
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Joining, Lane, longer
+from muntin.slicing.lane import Joining, Lane, greatest, longer
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.lives import Lives, input_types
@@ -93,8 +93,11 @@ class OperatorState:
     def came(self, keys: Array, times: Array, journal: Journal) -> None:
         """Note the times of rows that came."""
         journal.items(keys, self.last)
-        np.maximum.at(self.last, keys, times)
-        self.latest = max(self.latest, int(times.max(initial=ALWAYS)))
+        if len(keys) == 1:
+            self.last[keys] = max(times[0], self.last[keys[0]])
+        else:
+            np.maximum.at(self.last, keys, times)
+        self.latest = max(self.latest, greatest(times) if len(times) else ALWAYS)
 
     def joining(self) -> Joining:
         """Return what windows that begin now have to know of the stream."""

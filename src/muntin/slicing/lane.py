@@ -13,7 +13,7 @@ journal, so that a call that fails is undone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -30,6 +30,8 @@ from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import GROUP_COLUMNS, HI, KEY, LO, REPORT_COLUMNS, START, WINDOW
 
+ALONE = np.array([0, 1])
+"""Where one window begins and ends among all."""
 NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
@@ -257,7 +259,7 @@ def lines(count: int) -> Array:
     return np.empty((count, REPORT_COLUMNS), np.int64, order="F")
 
 
-def together(pieces: list[Array]) -> Array:
+def together(pieces: Sequence[Array]) -> Array:
     """Return pieces of windows as one."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
@@ -273,8 +275,20 @@ def spans_of(windows: Array) -> tuple[Array, Array, Array, Array]:
     In a run, windows of one key and definition, neither lo nor hi falls.
     """
     lo, hi = np.ascontiguousarray(windows[:, LO]), np.ascontiguousarray(windows[:, HI])
+    if len(windows) == 1:
+        return lo, hi, ALONE, ALONE
     falls = (np.diff(windows[:, WINDOW]) != 0) | (np.diff(windows[:, START]) < 0)
     return lo, hi, beginnings(windows[:, KEY]), beginnings(windows[:, KEY], falls)
+
+
+def least(values: Array) -> int:
+    """Return the least value; of one value without NumPy's reduction, which takes longer than a row."""
+    return int(values[0]) if len(values) == 1 else int(values.min())
+
+
+def greatest(values: Array) -> int:
+    """Return the greatest value."""
+    return int(values[0]) if len(values) == 1 else int(values.max())
 
 
 def longer(array: Array, size: int, fill: Any) -> Array:

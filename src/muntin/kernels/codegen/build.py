@@ -160,7 +160,9 @@ def _body(steps: str) -> str:
         return slices_text()
     if steps:
         return ring_text(steps)
-    return loops_text(roll_rows, prefix="uncounted_") + loops_text(roll_spans)
+    return loops_text(roll_rows, kernel="uncounted_kernel", inline="uncounted_inline") + loops_text(
+        roll_spans
+    )
 
 
 def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:
