@@ -1,6 +1,7 @@
 """The embedded operator: batches of rows in, results out."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,8 @@ class Operator:
     def _give(
         self, lanes: list[Lane], rows: Rows, inputs: dict[str, tuple[Array, ...]], journal: Journal
     ) -> list[Array | None]:
-        """Give rows to some lanes; return for each which of them count."""
+        """Give rows to some lanes, each in its turn; return for each which of them count."""
+        lanes = sorted(lanes, key=attrgetter("turn"))
         admitted = [
             lane.admit(replace(rows, inputs=[inputs[name] for name in lane.aggregates]), journal)
             for lane in lanes

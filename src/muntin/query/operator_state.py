@@ -92,12 +92,13 @@ class OperatorState:
 
     def came(self, keys: Array, times: Array, journal: Journal) -> None:
         """Note the times of rows that came."""
-        journal.items(keys, self.last)
-        if len(keys) == 1:
-            self.last[keys] = max(times[0], self.last[keys[0]])
+        journal.items(slice(0, 1) if len(self.keys) == 1 else keys, self.last)
+        latest = greatest(times) if len(times) else ALWAYS
+        if len(self.keys) == 1:
+            self.last[0] = max(self.last[0], latest)
         else:
             np.maximum.at(self.last, keys, times)
-        self.latest = max(self.latest, greatest(times) if len(times) else ALWAYS)
+        self.latest = max(self.latest, latest)
 
     def joining(self) -> Joining:
         """Return what windows that begin now have to know of the stream."""

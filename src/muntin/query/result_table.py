@@ -101,9 +101,14 @@ def _too_large(
 def _chosen(names: Sequence[str], which: Array) -> pa.Array:
     """Return a name for each number; mostly it is the same for all."""
     if len(which) == 0 or (len(which) > 1 and int(which.min()) != int(which.max())):
-        return pa.array(names, pa.string()).take(pa.array(which))
+        return _all(tuple(names)).take(pa.array(which))
     name = names[which[0]]
     return _few(name).slice(0, len(which)) if len(which) <= FEW else pa.repeat(name, len(which))
+
+
+@lru_cache(maxsize=64)
+def _all(names: tuple[str, ...]) -> pa.Array:
+    return pa.array(names, pa.string())
 
 
 @lru_cache(maxsize=256)

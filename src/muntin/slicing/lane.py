@@ -112,6 +112,7 @@ class Lane(ABC):
     aggregates: list[str]  # their names
     lateness: Lateness
     keys: int = 0  # the number of keys
+    turn: int = 0  # lanes fold the rows of a batch in the order of these numbers
 
     @classmethod
     @abstractmethod
@@ -266,7 +267,10 @@ def together(pieces: Sequence[Array]) -> Array:
 
 def beginnings(values: Array, also: Any = False) -> Array:
     """Return where another value begins, and where the last one ends."""
-    return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
+    (found,) = ((values[1:] != values[:-1]) | also).nonzero()
+    bounds = np.empty(len(found) + 2, np.int64)
+    bounds[0], bounds[1:-1], bounds[-1] = 0, found + 1, len(values)
+    return bounds
 
 
 def spans_of(windows: Array) -> tuple[Array, Array, Array, Array]:
