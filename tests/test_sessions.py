@@ -120,7 +120,9 @@ def test_the_rows_of_a_batch_are_folded_once():
         lifts.append(value)
         return len(value)
 
-    seen = mt.Aggregate("seen", identity=0, lift=lift, combine=max, lower=int, columns=("v",))
+    seen = mt.Aggregate(
+        "seen", identity=0, lift=lift, combine=max, lower=int, columns=("v",), commutative=True
+    )
     windows = {f"{gap}": mt.Session(gap) for gap in (30, 5, 10, 20)}
     operator = mt.Query(time="t", windows=windows, aggregates={"seen": seen}).operator()
     texts = [str(t) for t in range(100)]

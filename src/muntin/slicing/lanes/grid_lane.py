@@ -148,20 +148,22 @@ class GridLane(SliceLane):
         listed = {n: w for n, w in windows.items() if n not in periodic}
         self.windows = {**periodic, **listed}
         self.names = list(self.windows)
-        self._periods = np.array(
-            [[w.size, w.every, w.origin % w.every] for w in periodic.values()], np.int64
-        ).reshape(-1, PERIOD_COLUMNS)
+        self._repeat([(w.size, w.every, w.origin % w.every) for w in periodic.values()])
         self._listed = list(enumerate(listed.values(), len(periodic)))
-        self._countless = [
-            d for d, w in enumerate(periodic.values()) if w.size // w.every > COUNTLESS // 2**10
-        ]
-        reaches = [w.size + (w.every if self._emits_changes else 0) for w in periodic.values()]
-        self._reach = max(reaches, default=0)
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
         self._surely = max(covering) if covering else None
         starts = {(w.every, w.origin % w.every) for w in periodic.values()}
         ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
         self._joins = self._in_order and not listed and not ends <= starts
+
+    def _repeat(self, periods: list[tuple[int, int, int]]) -> None:
+        """Find windows that repeat by their (size, every, origin)."""
+        self._periods = np.array(periods, np.int64).reshape(-1, PERIOD_COLUMNS)
+        self._countless = [
+            d for d, (size, every, _) in enumerate(periods) if size // every > COUNTLESS // 2**10
+        ]
+        more = int(self._emits_changes)  # the window before is compared with each
+        self._reach = max((size + more * every for size, every, _ in periods), default=0)
 
     def shares(self, kind: str) -> bool:
         return kind == self.kind
