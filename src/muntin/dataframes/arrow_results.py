@@ -158,8 +158,12 @@ def _lists_as_arrow(items: list[Any], kind: "pa.DataType", overflow: str) -> "pa
 
     lengths = [0 if item is None else len(item) for item in items]
     flat = [value for item in items if item is not None for value in item]
-    values = objects_as_arrow(flat, kind.value_type, overflow)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    try:
+        values = objects_as_arrow(flat, kind.value_type, overflow)
+    except DoesNotFitError as error:
+        row = int(np.searchsorted(offsets, error.row, side="right")) - 1
+        raise DoesNotFitError(row, error.kind) from None
     missing = np.array([item is None for item in items], np.bool_)
     mask = pa.array(missing) if missing.any() else None
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)
