@@ -13,7 +13,9 @@ import polars as pl
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target, best_times
 from benchmarks.streams import (
+    GAP,
     LATE,
+    PLAY,
     SECOND,
     VALUE,
     Run,
@@ -34,6 +36,7 @@ POLARS_ROWS = 2_000_000
 MINUTE = 60
 KEYS, QUICK_KEYS = 100_000, 10_000
 SAMPLED = (0, 1, 17, 4321)
+SESSIONS = 20
 SLICES = 500
 MEMORY_ROWS, QUICK_MEMORY_ROWS = 50_000_000, 5_000_000
 # The plans whose state grows with rows get fewer of them.
@@ -52,6 +55,7 @@ def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
     """Return what is measured here."""
     return [
         ("20 windows", lambda: twenty(scale)),
+        ("20 sessions", lambda: sessions(scale)),
         ("1000 windows", lambda: thousand(scale)),
         ("1 h every second", lambda: hour(scale)),
         ("1 h every second, Polars", lambda: hour_of_polars(scale)),
@@ -78,6 +82,24 @@ def twenty(scale: Scale) -> Findings:
     for who, run in runs.items():
         check_defined(f"{case}, {who}", run.head(CHECKED))
     asked = dict(zip(runs, targets, strict=True))
+    yield from by_rate(8, case, rates(runs, scale), asked)
+
+
+def sessions(scale: Scale) -> Findings:
+    """Yield rows a second with 20 sessions of several gaps, and with the shortest of them alone."""
+    gaps = np.linspace(GAP // 2, PLAY, SESSIONS).astype(int).tolist()
+    several = query({f"{gap} us": mt.Session(gap) for gap in gaps})
+    alone = query({f"{gaps[0]} us": mt.Session(gaps[0])})
+    late = football(scale.rows, LATE, pauses=True)
+    runs = {
+        "1": Run(alone, football(scale.rows, pauses=True)),
+        "20": Run(several, football(scale.rows, pauses=True)),
+        "20, 20 % up to 2 s late": Run(several, late),
+    }
+    case = "sessions of 0.5 to 10 s"
+    for who, run in runs.items():
+        check_defined(f"{case}, {who}", run.head(CHECKED))
+    asked = {"1": None, "20": Target(40), "20, 20 % up to 2 s late": None}
     yield from by_rate(8, case, rates(runs, scale), asked)
 
 

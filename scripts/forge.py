@@ -84,6 +84,11 @@ QUERIES: dict[str, mt.Query] = {
     "ordered": asked(
         {"a": mt.Sliding(12, 5), "s": mt.Session(3)}, NUMBERS, ordered=True, lateness=0
     ),
+    "lives": asked(
+        {"l": mt.LastN(4, 10), "p": mt.Punctuation("b"), "c": mt.Tumbling(3, measure="count")},
+        NUMBERS,
+        idle=60,
+    ),
     "no keys": asked({"a": mt.Sliding(20, 5)}, NUMBERS, keys=()),
 }
 PLANS = {"sliding": ("auto", "eager", "buckets", "tuple buffer")}

@@ -198,3 +198,17 @@ def test_more_ticks_than_can_be_reported_are_refused_before_anything_changed():
     with pytest.raises(ValueError, match="window 'w' would be reported"):
         operator.advance(2**60)
     assert operator.advance(100).num_rows == 100
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("first", [-(2**61), 0, 2**61])
+def test_ticks_without_idle_end_at_the_end_of_time_only(first, ordered):
+    every = 2**60
+    for window in (mt.LastN(1, every), mt.Policy(mt.policies.last(1), every)):
+        query = mt.Query(
+            time="t", windows={"w": window}, aggregates={"n": mt.Count()}, ordered=ordered
+        )
+        operator = query.operator()
+        operator.process({"t": [first]})
+        ends = operator.advance(2**70)["end"].to_pylist()
+        assert ends == list(range(first + every, 2**62 + 1, every))

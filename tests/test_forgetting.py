@@ -1,7 +1,11 @@
 """Keys that are done leave nothing: neither numbers, nor rows, nor bytes, however many came and went."""
 
+from dataclasses import replace
+
+import numpy as np
 import pyarrow as pa
 import pytest
+from scripts import forgetting
 
 import muntin as mt
 from muntin.query.operator import LOOK_EVERY
@@ -46,11 +50,11 @@ def test_keys_that_pass_leave_no_trace(name, lateness, emit):
         emit=emit,
     )
     op = query.operator()
-    counters = list(passing_keys(op, 120))
-    assert counters[-1].rows == 120 * 20
+    counters = list(passing_keys(op, 60))
+    assert counters[-1].rows == 60 * 20
     assert max(c.keys for c in counters) <= 4 * FEW
-    half = max(c.state_bytes for c in counters[:60])
-    assert max(c.state_bytes for c in counters[60:]) <= 1.2 * half
+    half = max(c.state_bytes for c in counters[:30])
+    assert max(c.state_bytes for c in counters[30:]) <= 1.2 * half
     op.advance(10_000)
     assert op.counters.slices == op.counters.rows_kept == 0
 
@@ -84,3 +88,32 @@ def test_a_process_keeps_few_folders(monkeypatch):
         assert len(list(packing.pack(rows, 1))) == 1
         assert len(packings._FOLDERS) <= packings.MOST_FOLDERS
     assert f"query {49 % 30}" in packings._FOLDERS
+
+
+@pytest.mark.parametrize("kind", forgetting.KINDS)
+def test_a_shard_holds_what_is_left_however_many_keys_passed(kind, monkeypatch):
+    monkeypatch.setattr("muntin.spark.shard.SHORT_LOG", 4096)
+    held = list(forgetting.play(kind, 80))
+    before, after = forgetting.most(held[:40]), forgetting.most(held[40:])
+    assert before.rows > 0
+    for name, first, second in zip(before._fields, before, after, strict=True):
+        assert second <= 1.6 * first + 64, f"{name}: {first} and then {second}"
+
+
+@pytest.mark.parametrize("kind", forgetting.KINDS)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_an_operator_holds_what_is_left_however_many_keys_passed(kind, ordered):
+    query = replace(forgetting.query_of(kind), ordered=ordered)
+    chance, operator, held = np.random.default_rng(3), query.operator(), []
+    for batch in range(80):
+        rows = forgetting.rows_of(batch, chance)
+        if ordered:  # each key's rows in one batch
+            rows = rows.slice(0, forgetting.PER_BATCH).sort_by("t")
+        operator.process(rows)
+        operator.advance(10 * batch - 5)
+        counters = operator.counters
+        items = counters.rows_kept + counters.slices
+        held.append((counters.keys, items, counters.state_bytes))
+    for first, second in zip(*(map(max, *part) for part in (held[:40], held[40:])), strict=True):
+        assert second <= 1.3 * first + 64
+    assert held[-1][0] < 8 * FEW

@@ -136,6 +136,12 @@ def test_a_wrong_window_is_told_with_what_was_meant(text, told):
 # Files
 
 
+def test_a_plan_that_is_not_known_is_named(tmp_path):
+    query = 'time = "at"\nplan = "fastest"\nwatermark = "1 s"'
+    with pytest.raises(JobError, match=r"\[query\] plan: a plan is one of auto, worst case.* 'fastest'"):
+        read_job(write(tmp_path, source=STREAM, query=query))
+
+
 def test_a_job_says_what_is_read_asked_and_written(tmp_path):
     source = f"""{STREAM}
         select = ["at", "upper(plug) as plug", "watts"]
@@ -146,9 +152,11 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
         keys = ["plug"]
         watermark = "10 seconds"
         lateness = "1 minute"
+        idle = "7 days"
         ordered = true
         emit = "changes"
-        on_bad_time = "drop" """
+        on_bad_time = "drop"
+        plan = "worst case" """
     sink = """
         format = "parquet"
         path = "results"
@@ -165,12 +173,14 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
     assert job.settings == {"spark.sql.shuffle.partitions": 2, "spark.speculation.interval": "1s"}
     assert job.query.keys == ("plug",)
     assert (job.query.delay, job.query.allowed) == (10_000_000, 60_000_000)
+    assert job.query.limit == 7 * 24 * 3600 * 10**6
     assert (job.query.ordered, job.query.emit, job.query.on_bad_time) == (True, "changes", "drop")
     assert job.mode == "append"
     said = job.explain()
     assert f"source: json files in {tmp_path / 'readings'}, as a stream; where watts > 0; " in said
     assert "select at, upper(plug) as plug, watts" in said
-    assert job.query.explain() in said
+    assert job.plan == "worst case"
+    assert job.query.explain("worst case") in said
     assert f"sink: parquet files in {tmp_path / 'results'}, a folder per micro-batch; che" in said
 
 
@@ -201,6 +211,7 @@ def test_secrets_are_not_shown(tmp_path):
 ADDRESSES = [
     "s3a://key:hidden@bucket/plugs",
     "s3a://key:hid/den@hidden@bucket/plugs",
+    "mongodb://a:hidden'hidden@one,b:hidden@two/plugs",
     "hdfs://hidden@host/plugs",
     "https://host/plugs?sig=1&access_token=hidden",
     "jdbc:x://host:5432/db;user=me;password=hidden;ssl=true",

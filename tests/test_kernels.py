@@ -35,7 +35,7 @@ entry = kernels.module.{entry}
 print(kernels.cached, sum(entry.stats.cache_hits.values()) if hasattr(entry, "stats") else None)
 """
 CASES = {
-    "auto": {"algorithm": "auto", "form": "plain", "steps": "", "entry": "roll_rows"},
+    "auto": {"algorithm": "auto", "form": "plain", "steps": "", "entry": "flat_roll_rows"},
     "DabaLite": {"algorithm": "DabaLite", "form": "", "steps": "DabaLite", "entry": "ring_rows"},
 }
 

@@ -17,7 +17,10 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.kernels.codegen.build import compiled
+from muntin.kernels.codegen.layout import Layout
 
+FLOATS = Layout((np.dtype(np.float64),), False)
 NOW = 1_750_000_000_000_000_000  # nanoseconds since 1970
 
 
@@ -593,3 +596,29 @@ def test_the_time_column_keeps_its_zone_or_none(turned):
     with pytest.raises(TypeError, match="'t'"):
         op.process({"t": pa.array([1], later)})
     assert op.complete()["r"].to_pylist() == [1]
+
+
+# Speed that follows from what is made once
+
+
+@pytest.mark.parametrize("make", [mt.Std, mt.Var])
+def test_kernels_are_made_once_for_aggregates_that_are_equal(make):
+    assert make("v") == make("v") != make("w")
+    assert make() != make(ddof=0)
+    assert compiled(make(), FLOATS) is compiled(make(), FLOATS)
+
+
+@pytest.mark.parametrize("closed", ["right", "both", "left", "neither"])
+@pytest.mark.parametrize("least", [1, 2, 3, 50])
+def test_windows_of_time_with_too_few_rows_have_no_result(closed, least):
+    rng = np.random.default_rng(least)
+    for size in (1, 2, 7):
+        times = np.sort(rng.integers(0, 20, 30))
+        column, on = pa.array(np.arange(30)), times.astype("M8[us]")
+        options = {"on": on, "closed": closed, "min_periods": least}
+        results = mt.rolling(column, f"{size} us", mt.Count(), **options).to_pylist()
+        for k, t in enumerate(times):
+            first = t - size + (closed in ("right", "neither"))
+            last = t - (closed in ("left", "neither"))
+            rows = int(np.count_nonzero((times[: k + 1] >= first) & (times[: k + 1] <= last)))
+            assert results[k] == (rows if rows >= least else None)

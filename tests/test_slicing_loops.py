@@ -77,11 +77,10 @@ def test_runs_keep_their_items_while_rooms_are_claimed(seed):
     dropped = [0] * keys
     for number in range(60):
         new = np.array([draw.randrange(keys) for _ in range(draw.randint(1, 6))])
-        found = whole(len(new))
-        found = found[: arena_moves.count_keys(new, rooms.more, found)]
-        assert sorted(found) == sorted(set(new))
-        moves = whole(len(found), MOVE_COLUMNS)
-        top, count = arena_moves.claim_room(found, rooms, top, places, moves)
+        found, moves = whole(len(new)), whole(len(new), MOVE_COLUMNS)
+        claimed = arena_moves.claim_room(new, found, 0, rooms, top, places, moves)
+        counted, top, count = claimed
+        assert sorted(found[:counted]) == sorted(set(new))
         arena_moves.move_runs(items, items, moves[:count])
         for k in new.tolist():
             items[rooms.head[k] + rooms.length[k], 0] = number
@@ -104,11 +103,13 @@ def test_runs_keep_their_items_while_rooms_are_claimed(seed):
 
 def test_a_full_arena_claims_nothing():
     rooms = Rooms(*(whole(1) for _ in range(5)), np.zeros(1, np.bool_), whole(1))
-    rooms.more[0] = 3
-    assert arena_moves.claim_room(np.array([0]), rooms, 0, 2, whole(1, 3)) == (0, -1)
+    keys, items = whole(3), whole(3)
+    assert arena_moves.claim_room(items, keys, 0, rooms, 0, 2, whole(3, 3)) == (1, 0, -1)
     assert rooms.more[0] == 3
-    arena_moves.widen_rooms(np.array([0]), rooms)
+    arena_moves.widen_rooms(keys[:1], rooms)
     assert rooms.room[0] >= 3
+    assert arena_moves.claim_room(items, keys, 1, rooms, 0, 4, whole(3, 3))[0] == 1
+    assert rooms.more[0] == 0
 
 
 @SEEDS
@@ -246,7 +247,7 @@ class Grid:
         marks = Watermarks(self.after, upto, np.array([ALWAYS]), keep, 0)
         windows = Definitions(self.periods, whole(0, LISTED_COLUMNS), 0, self.changes)
         out = whole(512, REPORT_COLUMNS)
-        key, count = grid_reports.report_grid(
+        key, count, _ = grid_reports.report_grid(
             (0, self.keys), self.runs, self.times, marks, windows, (out, whole(65))
         )
         assert key == self.keys

@@ -71,6 +71,13 @@ QUERIES: dict[str, Callable[[], mt.Query]] = {
     "session": lambda: query({"a": mt.Tumbling(9), "s": mt.Session(2)}, COMMUTATIVE),
     "count": lambda: query({"c": mt.Sliding(7, 3, measure="count")}, COMMUTATIVE),
     "last": lambda: query({"l": mt.LastN(4, 10), "p": mt.Punctuation("b")}, COMMUTATIVE | ORDER),
+    "lives": lambda: query(
+        {"l": mt.LastN(4, 10), "p": mt.Punctuation("b"), "c": mt.Tumbling(3, measure="count")}
+        | {"left": mt.Policy(mt.policies.within(20, "t"), 7), "a": mt.Sliding(20, 5)},
+        COMMUTATIVE | ORDER,
+        lateness=5,
+        idle=25,
+    ),
     "changes": lambda: query({"a": mt.Sliding(20, 1)}, COMMUTATIVE, emit="changes"),
 }
 

@@ -37,7 +37,7 @@ class Journal:
     def fields(self, *things: Any) -> None:
         """Note what all attributes of objects refer to, but not what is in it."""
         for thing in things:
-            self._steps.append((_put_fields, (thing, dict(vars(thing)))))
+            self._steps.append((_put_fields, (thing, thing.__dict__.copy())))
 
     def whole(self, *things: Any) -> None:
         """Note all attributes of objects, with copies of arrays and containers. Cost: O(their size)."""

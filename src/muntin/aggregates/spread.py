@@ -15,8 +15,10 @@ partial is (n, sum, sum of squares, None).
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, built_in, named
@@ -43,7 +45,7 @@ def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     30.0
     """
-    return _spread("var", column, ddof, _variance, "")
+    return replace(_spread("var", ddof, _variance, ""), columns=named(column))
 
 
 def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
@@ -57,15 +59,12 @@ def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     2.0
     """
-    return _spread("std", column, ddof, _deviation, "sqrt")
+    return replace(_spread("std", ddof, _deviation, "sqrt"), columns=named(column))
 
 
+@lru_cache(typed=True)  # kernels are known by their functions: the same ones each time
 def _spread(
-    name: str,
-    column: str | None,
-    ddof: int,
-    finish: Callable[[float, int], float],
-    finish_all: str,
+    name: str, ddof: int, finish: Callable[[float, int], float], finish_all: str
 ) -> Aggregate:
     def lower(partial: Moments) -> float | None:
         return lower_values(_as_floats(partial), partial[0]) if partial[0] > ddof else None
@@ -92,7 +91,6 @@ def _spread(
         combine=_chan,
         lower=lower,
         commutative=True,
-        columns=named(column),
         kernel=Kernel(
             _single_number,
             _chan_of_values,

@@ -19,6 +19,7 @@ from muntin.dataframes.python_objects import as_arrow_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
+WHOLE, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 MANY_DIGITS = Context(prec=100)
 SECONDS_PER_DAY = 86_400
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
@@ -54,17 +55,29 @@ def results_as_arrow(
     return as_arrow(values, missing, arrow_result(rule, source))
 
 
+def same_bits(values: Array, kind: "pa.DataType") -> "pa.Array":
+    """Return numbers as an Arrow array of a type of as many bits, which are not looked at."""
+    import pyarrow as pa
+
+    held = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [None, held])
+
+
 def as_arrow(values: Array, missing: Array | None, kind: "pa.DataType | None") -> "pa.Array":
     """Return numbers as an Arrow array of a type."""
     import pyarrow as pa
-    from pyarrow import types as kinds
 
-    if kind is not None and kinds.is_uint64(kind) and values.dtype == np.int64:
+    if kind == pa.uint64() and values.dtype == np.int64:
         values = values.view(np.uint64)
-    array = pa.array(values, mask=missing)
+    if missing is None and values.dtype in (WHOLE, FLOAT):
+        array = same_bits(values, pa.int64() if values.dtype == WHOLE else pa.float64())
+    else:
+        array = pa.array(values, mask=missing)
     if kind is None or array.type == kind:
         return array
-    if kinds.is_date(kind) and kind == pa.date32():
+    from pyarrow import types as kinds
+
+    if kind == pa.date32():
         return array.cast(pa.int32()).view(kind)
     if values.dtype == np.int64 and kind.bit_width == 64 and not kinds.is_integer(kind):
         return array.view(kind)
@@ -145,8 +158,12 @@ def _lists_as_arrow(items: list[Any], kind: "pa.DataType", overflow: str) -> "pa
 
     lengths = [0 if item is None else len(item) for item in items]
     flat = [value for item in items if item is not None for value in item]
-    values = objects_as_arrow(flat, kind.value_type, overflow)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    try:
+        values = objects_as_arrow(flat, kind.value_type, overflow)
+    except DoesNotFitError as error:
+        row = int(np.searchsorted(offsets, error.row, side="right")) - 1
+        raise DoesNotFitError(row, error.kind) from None
     missing = np.array([item is None for item in items], np.bool_)
     mask = pa.array(missing) if missing.any() else None
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)

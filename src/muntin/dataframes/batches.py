@@ -23,6 +23,9 @@ NUMBERS, SIGNED = range(-(2**63), 2**64), range(-(2**63), 2**63)
 """Whole numbers that values may be, and those that Arrow takes for keys and times."""
 FURTHEST_YEAR = 150_000
 """Times of later years do not fit, counted from 1970."""
+FEW = 64
+"""In a list of so few plain numbers, NumPy finds the type sooner than Arrow does."""
+PLAIN = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
 
 
 @dataclass(frozen=True)
@@ -145,27 +148,44 @@ def column_names(data: Any) -> list[str]:
 def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the columns of these names, Arrow's in one piece."""
     if isinstance(data, list | tuple):
-        return _from_rows(data, names)
+        return {name: _few(column) for name, column in _from_rows(data, names).items()}
     if not (is_frame(data) or isinstance(data, pa.RecordBatch)):
         raise TypeError(
             "a batch is an Arrow table or record batch, a pandas or Polars DataFrame, a dict of "
             f"arrays or a list of dicts, got {type(data).__module__}.{type(data).__qualname__}"
         )
     if isinstance(data, dict):
-        there = list(data)
-    else:
-        there = list(data.schema.names if kind_of(data) == "arrow" else data.columns)
+        for name in names:
+            if name not in data:
+                _complain(name, list(data))
+        _check_flat(data, names)
+        return {name: _few(_whole(data[name])) for name in names}
+    there = list(data.schema.names if kind_of(data) == "arrow" else data.columns)
     for name in names:
         if there.count(name) != 1:
             _complain(name, there)
-    if isinstance(data, dict):
-        _check_flat(data, names)
     return {name: _whole(data[name]) for name in names}
+
+
+def _few(column: Any) -> Any:
+    """Return a short list of whole numbers, or of floats, as NumPy has them; all else as it is."""
+    if type(column) is not list or not 0 < len(column) <= FEW:
+        return column
+    types = set(map(type, column))
+    dtype = PLAIN.get(types.pop())
+    if dtype is None or types:
+        return column
+    try:
+        return np.array(column, dtype)
+    except OverflowError:
+        return column
 
 
 def _check_flat(columns: dict[str, Any], names: tuple[str, ...]) -> None:
     for name in names:
         column = columns[name]
+        if type(column) is list:
+            continue
         sized = hasattr(column, "__len__") and not isinstance(column, str | bytes | Mapping)
         if not sized or getattr(column, "ndim", 1) != 1:
             raise TypeError(f"column {name!r} must be a flat array or a list, got {column!r}")
@@ -297,6 +317,8 @@ def _encodes(text: str) -> bool:
 
 def _column(column: Any, name: str, bad: _BadRows) -> Column:
     """Return a column of values; what has numbers and nulls in any form becomes numbers and a mask."""
+    if type(column) is np.ndarray and column.dtype in PLAIN.values():
+        return Column(np.ascontiguousarray(column), None, column.dtype)
     if not isinstance(column, pa.Array) and not _is_plain(column):
         column = _settled(column, name, bad)
     if isinstance(column, pa.DictionaryArray):
@@ -335,6 +357,8 @@ def _dtype(column: Any) -> Any:
 def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, Array | None]:
     """Return the times, their type, and which of them are not null (all, if None)."""
     dtype = _dtype(column)
+    if type(column) is np.ndarray and dtype == np.int64:
+        return column, pa.int64(), None
     if isinstance(dtype, np.dtype) and dtype.kind == "M" and not np.ma.isMaskedArray(column):
         return _numpy_times(np.asarray(column), name, bad)
     try:

@@ -6,6 +6,7 @@ rule (`aggregates.aggregate.RESULTS`) and the types of its columns.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,14 @@ class ColumnType:
         numbers = column.values.dtype if column.is_numeric else None
         known = column.has_values and str(column.arrow) != "null"
         return cls(column.dtype, column.arrow, numbers, known)
+
+    def is_of(self, column: Column) -> bool:
+        """Whether a column without nulls is surely of this type, which is one of numbers."""
+        if column.valid is not None or not self.is_known or column.dtype != self.dtype:
+            return False
+        if self.numbers is None or not column.is_numeric:
+            return False
+        return bool(column.values.dtype == self.numbers and column.arrow == self.arrow)
 
     @classmethod
     def known(cls, column: Column) -> "ColumnType | None":
@@ -107,6 +116,7 @@ class ColumnType:
             return None
 
 
+@lru_cache(maxsize=1024)
 def family_of(kind: "pa.DataType") -> str:
     """Return what kind of values an Arrow type has; of a type without a family, its name."""
     from pyarrow import types as kinds
@@ -152,11 +162,19 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
         return pa.int64()
     if kind is None or not rule:
         return None
-    family = family_of(kind)
     if rule == "value":
         return kind
     if rule == "values":
         return pa.list_(kind)
+    return _computed(rule, kind)
+
+
+@lru_cache(maxsize=1024)
+def _computed(rule: str, kind: "pa.DataType") -> "pa.DataType | None":
+    """Return the Arrow type of what is computed from a column."""
+    import pyarrow as pa
+
+    family = family_of(kind)
     if rule == "float" or (rule == "mean" and family == NUMBER):
         return pa.float64()
     if family == NUMBER:

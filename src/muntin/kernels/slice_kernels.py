@@ -12,7 +12,7 @@ from muntin.aggregators.chunks import BITS
 from muntin.kernels.codegen.build import NotCompilableError, compiled
 from muntin.kernels.codegen.interpret import bind
 from muntin.kernels.codegen.layout import Layout
-from muntin.kernels.loops import kept_windows, slice_partials
+from muntin.kernels.loops import kept_windows, slice_partials, slice_trees
 
 Array = np.ndarray[Any, Any]
 
@@ -112,7 +112,7 @@ def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
         "without": _inverse(aggregate),
     }
     names |= {"deque": lambda fronts: Chunked(fronts[0])} | _counted_in(aggregate)
-    module = bind(slice_partials, kept_windows, **names)
+    module = bind(slice_partials, slice_trees, kept_windows, **names)
     exact = aggregate.multiset is not None
     return SliceKernels(module, None, objects, objects, aggregate.invertible, reason, totals=exact)
 

@@ -6,6 +6,7 @@ batches are brought into the types of the first (`fit_columns`): a value that do
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,15 @@ from muntin.dataframes.arrow_results import (
     products_as_arrow,
     results_as_arrow,
 )
-from muntin.dataframes.batches import Batch, drop_bad_rows
+from muntin.dataframes.batches import FEW, Batch, drop_bad_rows
 from muntin.dataframes.column_fitting import fit
 from muntin.dataframes.column_types import ColumnType, arrow_result, check_takes
 from muntin.dataframes.columns import Array, Column
 from muntin.kernels.slice_kernels import SliceKernels, slice_kernels
 from muntin.query.query import columns_of
 from muntin.slicing.since import ABSENT, without
+
+ALL_VALID = np.ones(FEW, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,10 @@ class BoundAggregate:
         if self.kernels.columns is None:
             return (self._objects(batch.rows, columns),)
         if not columns:
-            return (owned(batch.times), np.ones(batch.rows, np.bool_))
+            return (owned(batch.times), _all(batch.rows))
         arrays = [owned(column.values) for column in columns]
         valid = [column.valid for column in columns if column.valid is not None]
-        mask = np.logical_and.reduce(valid) if valid else np.ones(batch.rows, np.bool_)
+        mask = np.logical_and.reduce(valid) if valid else _all(batch.rows)
         return (*arrays, mask)
 
     def _objects(self, rows: int, columns: list[Column]) -> Array:
@@ -97,7 +100,7 @@ class BoundAggregate:
             return np.fromiter(tuples, object, rows)
         return np.fromiter((None if None in row else row for row in tuples), object, rows)
 
-    @property
+    @cached_property
     def _source(self) -> pa.DataType | None:
         """The type of the column whose type results may have."""
         return self.types[-1].as_arrow() if self.types else None
@@ -128,12 +131,13 @@ class BoundAggregate:
         arrays = [*outs[1:]]
         if self.kernels.overflows:
             missing = self._misfits(arrays.pop(), missing)
-        nothing = self.aggregate.lower(self.aggregate.identity) if missing.any() else None
+        some = np.count_nonzero(missing) > 0
+        nothing = self.aggregate.lower(self.aggregate.identity) if some else None
         if nothing is not None:
             parts = nothing if isinstance(nothing, tuple) else (nothing,)
             for array, part in zip(arrays, parts, strict=True):
                 array[missing] = part
-        null = missing if nothing is None and missing.any() else None
+        null = missing if nothing is None and some else None
         rules = self.aggregate.result
         rules = rules if isinstance(rules, tuple) else (rules,) * len(arrays)
         pairs = zip(rules, arrays, strict=True)
@@ -146,6 +150,8 @@ class BoundAggregate:
 
     def _misfits(self, misfits: Array, missing: Array) -> Array:
         """Return which results are missing, with those that do not fit if they are to be null."""
+        if not np.count_nonzero(misfits):
+            return missing
         bad = misfits & ~missing
         if bad.any() and self.aggregate.overflow == "error":
             raise DoesNotFitError(int(np.argmax(bad)), self.result_type or "64 bits")
@@ -200,11 +206,18 @@ def _is_built_in(aggregate: Aggregate) -> bool:
 
 def fit_columns(batch: Batch, feeds: list[BoundAggregate], on_bad_row: str) -> Batch:
     """Return a batch with its columns in the types that feeds have, without rows that do not fit."""
-    held = {c: t for feed in feeds for c, t in zip(feed.columns, feed.types, strict=True)}
+    held = {
+        name: kind
+        for feed in feeds
+        for name, kind in zip(feed.columns, feed.types, strict=True)
+        if name in batch.columns and not kind.is_of(batch.columns[name])
+    }
+    if not held:
+        return batch
     columns, bad = dict(batch.columns), np.zeros(batch.rows, np.bool_)
-    for name in held.keys() & columns.keys():
+    for name, kind in held.items():
         try:
-            columns[name], misfits = fit(columns[name], held[name])
+            columns[name], misfits = fit(columns[name], kind)
         except TypeError as error:
             raise TypeError(f"column {name!r}: {error}") from None
         if misfits is not None:
@@ -212,7 +225,7 @@ def fit_columns(batch: Batch, feeds: list[BoundAggregate], on_bad_row: str) -> B
                 row = int(np.argmax(misfits))
                 raise ValueError(
                     f"row {batch.row_of(row)} has {batch.columns[name].objects()[row]!r} in column "
-                    f"{name!r}, which does not fit {held[name]}, the type of earlier batches: convert "
+                    f"{name!r}, which does not fit {kind}, the type of earlier batches: convert "
                     "it, or leave such rows out with on_bad_row='drop'"
                 )
             bad |= misfits
@@ -234,6 +247,11 @@ def check_results(name: str, aggregate: Aggregate) -> None:
             f"aggregate {name!r} gives a filter to ask, which no column can hold: take one that gives "
             "numbers, text, times, lists or structs"
         )
+
+
+def _all(rows: int) -> Array:
+    """Return a mask of rows that are all valid, which nobody changes."""
+    return ALL_VALID[:rows] if rows <= FEW else np.ones(rows, np.bool_)
 
 
 def owned(array: Array) -> Array:

@@ -16,7 +16,7 @@ from muntin.aggregates.identity import Identity, refuse_other
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Journal
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.lane_factory import build_lane, build_partials
+from muntin.query.lane_factory import IN_LIVES, build_lane, build_partials
 from muntin.query.operator_state import OperatorState
 from muntin.query.plan import lane_of, make_plan, plan_lane
 from muntin.query.query import LeftOfQuery, Query, columns_of
@@ -43,6 +43,7 @@ class Change:
     def carry_out(self) -> None:
         """Add what comes, and then remove what goes: windows can share the slices of one that goes."""
         state, before, after = self._state, self._before, self._after
+        self._check_lives()
         if after.allowed != before.allowed:
             self._change_lateness()
         if not state.begun:
@@ -59,6 +60,34 @@ class Change:
         state.aggregates = [bound[name] for name in after.aggregates]
         state.grow_keys()
 
+    def _check_lives(self) -> None:
+        """Refuse what would change the lives of keys, or windows in the rows of a life."""
+        before, after = self._before, self._after
+        if after.limit != before.limit:
+            raise ValueError(
+                f"idle was {before.idle!r} and cannot become {after.idle!r}: start again"
+            )
+        if self._state.lives is None:
+            return
+        served = [n for lane in self._state.lanes if lane.IN_LIVES for n in lane.names]
+        new = [
+            n for n, w in _more(after.windows, before.windows) if self._kind_of(n, w) in IN_LIVES
+        ]
+        new += [
+            name
+            for name, aggregate in _more(after.aggregates, before.aggregates)
+            if not aggregate.only or {*aggregate.only} & {*served}
+        ]
+        if new or after.allowed != before.allowed:
+            what = f"{new[0]!r} cannot be added" if new else "its lateness cannot be changed"
+            raise ValueError(
+                f"the query has idle={before.idle!r} and windows in the rows of a key ({served[0]!r}): "
+                f"{what} while rows may wait for the life that they belong to; start another query"
+            )
+
+    def _kind_of(self, name: str, window: Window) -> str:
+        return lane_of(self._before, self._plan.kind, name, window)[0]
+
     def _change_lateness(self) -> None:
         state = self._state
         state.lateness = state.lateness.changed(self._after.allowed, state.watermark)
@@ -69,7 +98,7 @@ class Change:
     def _add_window(self, name: str, window: Window) -> None:
         """Let a window share the slices of a lane, or have a lane of its own that begins now."""
         state, joining = self._state, self._state.joining()
-        kind, _ = lane_of(self._before, self._plan.kind, name, window)
+        kind = self._kind_of(name, window)
         aggregates = self._before.aggregates_of(name)
         for lane in state.lanes:
             if lane.shares(kind) and {*lane.aggregates} == {*aggregates}:
@@ -180,6 +209,7 @@ def left_of(
         emit=query.emit,
         on_bad_time=query.on_bad_time,
         on_bad_row=query.on_bad_row,
+        idle=query.idle,
     )
 
 

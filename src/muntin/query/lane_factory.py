@@ -40,6 +40,8 @@ LANES: dict[str, type[Lane]] = {
     POLICY: PolicyLane,
 }
 """The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""
+IN_LIVES = {kind for kind, lane in LANES.items() if lane.IN_LIVES}
+"""The kinds of lanes whose windows are found in the rows of a key's life."""
 EVERY_ROW = ("tuple buffer", "aggregate tree")
 """Plans in which each moment that has rows is a slice."""
 
@@ -56,6 +58,7 @@ def build_lane(
         keeps_rows=lane.keeps_rows or not query.ordered,
         every_row=plan.kind in EVERY_ROW,
         time=query.time,
+        idle=query.limit,
     )
     partials = [build_partials(bound[name], lane.store) for name in lane.aggregates]
     made = LANES[lane.kind].build(lane.windows, partials, setting)

@@ -1,6 +1,7 @@
 """The embedded operator: batches of rows in, results out."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,22 @@ from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, LOST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, Report
+from muntin.slicing.lane import Lane, Report, least
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lateness import Lateness
-from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
+from muntin.slicing.lives import Lives, input_types
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import steps
 from muntin.slicing.rows import Rows
+from muntin.slicing.tables import KEY
 from muntin.windows import Window
 
 MANY_KEYS = 4096
 """From this many keys on, those that are idle are looked for."""
+FEW_LIVES = 64
+"""When so many lives of keys have ended, and not fewer than there are others, they are forgotten."""
 LOOK_EVERY = 16
 """Advances after which they are looked for, even if there are no more keys than the last time."""
 
@@ -73,6 +78,8 @@ class Operator:
         with self._calls as journal:
             self._note(journal)
             table = self._process(data, journal)
+            if self.query.ordered:
+                self._forget_lives(journal)
             self._give_back(journal)
             return table
 
@@ -101,20 +108,72 @@ class Operator:
         rows = Rows(keys, owned(batch.times), [], extra)
         if self.query.ordered:
             self._check_order(rows)
-        admitted = [
-            lane.admit(replace(rows, inputs=[inputs[name] for name in lane.aggregates]), journal)
-            for lane in self._state.lanes
-        ]
-        for lane, (_, prepared) in zip(self._state.lanes, admitted, strict=True):
-            if prepared is not None:
-                lane.commit(prepared, journal)
-        self._count(rows, [counts for counts, _ in admitted])
+        lives = self._state.lives
+        lanes = [lane for lane in self._state.lanes if not self._state.sees_lives(lane)]
+        counted = [] if lives is None else [self._live(rows, lives, inputs, journal)]
+        self._count(rows, counted + self._give(lanes, rows, inputs, journal))
         self._state.came(keys, batch.times, journal)
         if pa.types.is_null(self._state.time_type):
             self._state.time_type = batch.time_type
         if not self.query.ordered:
             return self._empty()
         return self._report([self._upto(lane) for lane in self._state.lanes], journal)
+
+    def _give(
+        self, lanes: list[Lane], rows: Rows, inputs: dict[str, tuple[Array, ...]], journal: Journal
+    ) -> list[Array | None]:
+        """Give rows to some lanes, each in its turn; return for each which of them count."""
+        lanes = sorted(lanes, key=attrgetter("turn"))
+        admitted = [
+            lane.admit(replace(rows, inputs=[inputs[name] for name in lane.aggregates]), journal)
+            for lane in lanes
+        ]
+        for lane, (_, prepared) in zip(lanes, admitted, strict=True):
+            if prepared is not None:
+                lane.commit(prepared, journal)
+        return [counts for counts, _ in admitted]
+
+    def _live(
+        self, rows: Rows, lives: Lives, inputs: dict[str, tuple[Array, ...]], journal: Journal
+    ) -> Array | None:
+        """Find the lives of rows, or let them wait for them; return which rows are not too late."""
+        counts: Array = rows.times >= self._past()
+        which = np.nonzero(counts)[0]
+        mine = replace(rows, inputs=[inputs[name] for name in lives.names]).take(which)
+        for lane in self._lanes_of_lives():
+            lane.try_rows(
+                replace(mine, inputs=[mine.inputs[lives.names.index(n)] for n in lane.aggregates])
+            )
+        if not self.query.ordered:
+            lives.wait(mine)
+        elif len(mine):
+            known, _ = lives.assign(mine, NEVER, journal)
+            self._enliven(known, lives, journal)
+        return counts
+
+    def _enliven(self, rows: Rows, lives: Lives, journal: Journal) -> None:
+        """Give rows of which the life is known to the lanes that see lives."""
+        self._state.grow_keys()
+        inputs = dict(zip(lives.names, rows.inputs, strict=True))
+        self._give(self._lanes_of_lives(), rows, inputs, journal)
+
+    def _release(self, upto: int, past: int, journal: Journal) -> None:
+        """Give rows that waited, up to a time, to lanes, if their life is known by now."""
+        lives = self._state.lives
+        if lives is not None:
+            rows = lives.released(upto, past, journal)
+            if rows is not None:
+                self._enliven(rows, lives, journal)
+
+    def _lanes_of_lives(self) -> list[Lane]:
+        return [lane for lane in self._state.lanes if self._state.sees_lives(lane)]
+
+    def _past(self) -> int:
+        """Return the time before which no row can count for windows of rows."""
+        watermark = self._state.watermark
+        if watermark is None:
+            return ALWAYS
+        return int(self._state.lateness.past(np.array([watermark]))[0])
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -133,6 +192,8 @@ class Operator:
                     if new.name in lane.aggregates:
                         journal.whole(*lane.parts())
                         lane.retype(lane.aggregates.index(new.name), new.kernels)
+                if self._state.lives is not None and new.name in self._state.lives.names:
+                    self._state.lives.retype(new.name, input_types(new.kernels.columns))
         self._state.aggregates, self._nothing = feeds, None
 
     def _adopt(self, feeds: list[BoundAggregate], journal: Journal) -> None:
@@ -141,7 +202,8 @@ class Operator:
             self._begin(feeds, journal)
         if feeds is not self._state.aggregates:
             self._retype(feeds, journal)
-        self._state.grow_keys()
+        if not self._state.has_space:
+            self._state.grow_keys()
 
     def _begin(self, feeds: list[BoundAggregate], journal: Journal) -> None:
         """Make the lanes, when the types of columns are known; they begin at the watermark."""
@@ -150,6 +212,8 @@ class Operator:
         self._state.lanes = [
             build_lane(self.plan, lane, bound, lateness) for lane in self.plan.lanes
         ]
+        if self.query.limit is not None and any(lane.IN_LIVES for lane in self._state.lanes):
+            self._state.lives = Lives(self.query.limit, [*bound])
         if self._state.watermark is not None and not self.query.ordered:
             for lane in self._state.lanes:
                 lane.advance(np.array([self._state.watermark]), journal)
@@ -170,8 +234,9 @@ class Operator:
     def _count(self, rows: Rows, counted: list[Array | None]) -> None:
         counters = self._state.counters
         counters.rows += len(rows)
-        if self._state.watermark is not None:
-            counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
+        watermark = self._state.watermark
+        if watermark is not None and least(rows.times) < watermark:
+            counters.late += int(np.count_nonzero(rows.times < watermark))
         if all(counts is not None for counts in counted):
             counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted, len(rows))))
 
@@ -285,7 +350,9 @@ class Operator:
             ):
                 return self._table([])
             self._state.watermark = time
+            self._release(time, self._past(), journal)
             table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
+            self._forget_lives(journal)
             self._forget_idle(journal)
             self._give_back(journal)
             return table
@@ -307,11 +374,12 @@ class Operator:
         """Return the watermark of all keys, or in an ordered stream that of each."""
         time = self._state.watermark if watermark is None else watermark
         time = ALWAYS if time is None else time
-        return (
-            np.maximum(self._state.last[: lane.space], time)
-            if self.query.ordered
-            else np.array([time])
-        )
+        if not self.query.ordered:
+            return np.array([time])
+        lives, last = self._state.lives, self._state.last
+        if lives is not None and lane.IN_LIVES:
+            return np.maximum(lives.times(last, lane.space), time)
+        return np.maximum(last[: lane.space], time)
 
     def _forget_idle(self, journal: Journal) -> None:
         """Forget keys of which nothing is left, when they are most of those there are."""
@@ -320,8 +388,12 @@ class Operator:
         if keys < MANY_KEYS or (keys < self._look_again and self._looked < LOOK_EVERY):
             return
         self._looked = 0
-        none = np.zeros(keys, np.bool_)
-        alive = np.logical_or.reduce([none, *(lane.alive() for lane in self._state.lanes)])
+        state = self._state
+        each = [lane.alive() for lane in state.lanes if not state.sees_lives(lane)]
+        if state.lives is not None:
+            self._forget_lives(journal, all_of_them=True)
+            each.append(state.lives.alive(keys))
+        alive = np.logical_or.reduce([np.zeros(keys, np.bool_), *each])
         if self._state.watermark is not None:  # rows may still come before its last one
             late = 0 if self.query.ordered else self._state.lateness.longest
             alive |= self._state.last[:keys] > self._state.watermark - late
@@ -331,10 +403,31 @@ class Operator:
         journal.no_return()
         self._state.keys.keep(alive)
         for lane in self._state.lanes:
-            lane.keep_keys(alive)
+            if not self._state.sees_lives(lane):
+                lane.keep_keys(alive)
+        if self._state.lives is not None:
+            self._state.lives.keep_keys(alive)
         gone = self._state.last[:keys][~alive]
         self._state.forgotten = max(self._state.forgotten, int(gone.max(initial=ALWAYS)))
         self._state.last = self._state.last[:keys][alive]
+        self._state.grow_keys()
+
+    def _forget_lives(self, journal: Journal, all_of_them: bool = False) -> None:
+        """Forget lives that have ended, when they are most of those there are, or all of them."""
+        lives, watermark = self._state.lives, self._state.watermark
+        if lives is None or not len(lives):
+            return
+        past = np.array([self._past()])
+        if self.query.ordered:
+            past = np.maximum(self._state.last, ALWAYS if watermark is None else past)
+        alive = lives.open(past)
+        ended = len(alive) - int(np.count_nonzero(alive))
+        if not ended or (not all_of_them and (ended < FEW_LIVES or 2 * ended < len(alive))):
+            return
+        journal.no_return()
+        for lane in self._lanes_of_lives():
+            lane.keep_keys(alive)
+        lives.keep(alive)
         self._state.grow_keys()
 
     def _give_back(self, journal: Journal) -> None:
@@ -369,7 +462,9 @@ class Operator:
     def _complete(self, journal: Journal) -> pa.Table:
         if not self._state.lanes:
             return self._table([])
-        ends = [last_end(lane.windows.values(), self._state.latest) for lane in self._state.lanes]
+        self._release(NEVER, NEVER, journal)
+        latest, idle = self._state.latest, self.query.limit
+        ends = [last_end(lane.windows.values(), latest, idle) for lane in self._state.lanes]
         pairs = zip(self._state.lanes, ends, strict=True)
         table = self._report([self._upto(lane, end) for lane, end in pairs], journal)
         self._state.watermark = max(ends)
@@ -383,57 +478,59 @@ class Operator:
         It reports windows that were not complete yet and of which nothing is gone from the slices held;
         windows of rows, Delta and Policy begin after each key's last row.
         """
-        if name in self.query.windows:
-            raise ValueError(
-                f"there is a window {name!r} already: remove it, or choose another name"
-            )
-        self.become(replace(self.query, windows={**self.query.windows, name: window}))
+        self._change("windows", name, window)
 
     def remove_window(self, name: str) -> None:
         """Report a window no more, and free what only it needed."""
-        if name not in self.query.windows:
-            raise KeyError(
-                f"no window {name!r}: there are {', '.join(map(repr, self.query.windows))}"
-            )
-        left = {n: w for n, w in self.query.windows.items() if n != name}
-        self.become(replace(self.query, windows=left))
+        self._change("windows", name)
 
     def add_aggregate(self, name: str, aggregate: Aggregate) -> None:
         """Report another aggregate from now on; it is null in windows that have a row from before."""
-        if name in self.query.aggregates:
-            raise ValueError(
-                f"there is an aggregate {name!r} already: remove it, or choose another name"
-            )
-        self.become(replace(self.query, aggregates={**self.query.aggregates, name: aggregate}))
+        self._change("aggregates", name, aggregate)
 
     def remove_aggregate(self, name: str) -> None:
         """Report an aggregate no more, and free what only it needed."""
-        if name not in self.query.aggregates:
-            raise KeyError(
-                f"no aggregate {name!r}: there are {', '.join(map(repr, self.query.aggregates))}"
-            )
-        left = {n: a for n, a in self.query.aggregates.items() if n != name}
-        self.become(replace(self.query, aggregates=left))
+        self._change("aggregates", name)
+
+    def _change(self, part: str, name: str, thing: Window | Aggregate | None = None) -> None:
+        """Add something to the query's windows or aggregates, or remove what has the name."""
+        with self._calls as journal:
+            held = getattr(self.query, part)
+            if thing is None and name not in held:
+                raise KeyError(f"no {part[:-1]} {name!r}: there are {', '.join(map(repr, held))}")
+            if thing is not None and name in held:
+                raise ValueError(
+                    f"{name!r} is one of the {part} already: remove it, or choose another name"
+                )
+            left = {n: t for n, t in held.items() if n != name}
+            changed: Any = left if thing is None else {**held, name: thing}
+            self._become(replace(self.query, **{part: changed}), journal)
 
     def change_lateness(self, lateness: Any) -> None:
         """Correct windows for longer, or shorter, after their end.
 
         A raised lateness holds for windows that end after the watermark of now.
         """
-        self.become(replace(self.query, lateness=lateness))
+        with self._calls as journal:
+            self._become(replace(self.query, lateness=lateness), journal)
 
     def become(self, query: Query) -> None:
         """Go on under another query, with the same keys and times."""
+        with self._calls as journal:
+            self._become(query, journal)
+
+    def _become(self, query: Query, journal: Journal) -> None:
         for name, aggregate in query.aggregates.items():
             check_results(name, aggregate)
-        with self._calls as journal:
-            self._note(journal)
-            Change(self._state, self.query, query, self.plan.kind, journal).carry_out()
-            self.query = query
-            self.plan = query.plan(self.plan.kind)
-            self._needs = Requirements.of(query)
-            self._nothing = None
-            self._results = {n: t for n, t in self._results.items() if n in query.aggregates}
+        self._note(journal)
+        Change(self._state, self.query, query, self.plan.kind, journal).carry_out()
+        if not any(lane.IN_LIVES for lane in self._state.lanes):
+            self._state.lives = None
+        self.query = query
+        self.plan = query.plan(self.plan.kind)
+        self._needs = Requirements.of(query)
+        self._nothing = None
+        self._results = {n: t for n, t in self._results.items() if n in query.aggregates}
 
     # Results go out
 
@@ -445,15 +542,27 @@ class Operator:
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
         pairs = zip(self._state.lanes, reports, strict=False)
-        named = [(lane, report) for lane, report in pairs if len(report.windows)]
-        self._state.counters.windows_reported += sum(len(report.windows) for _, report in named)
+        named = [
+            (lane, self._by_key(lane, report)) for lane, report in pairs if len(report.windows)
+        ]
+        for _, report in named:
+            self._state.counters.windows_reported += len(report.windows)
         times = self._state.time_type if self._needs.times else pa.int64()
-        table = write_table(
+        table, types = write_table(
             self.query, self._state.keys, self._state.aggregates, times, self._results, named
         )
         if table.num_rows:
-            self._results = {name: table.schema.field(name).type for name in self.query.aggregates}
+            self._results = types
         return table
+
+    def _by_key(self, lane: Lane, report: Report) -> Report:
+        """Return a report with keys in place of lives."""
+        lives = self._state.lives if lane.IN_LIVES else None
+        if lives is None:
+            return report
+        windows = report.windows.copy()
+        windows[:, KEY] = lives.owner[windows[:, KEY]]
+        return replace(report, windows=windows)
 
     # State is saved
 

@@ -16,9 +16,10 @@ from muntin.query.result_table import time_type
 from muntin.slicing.arena import whole
 from muntin.slicing.held_bytes import Measure
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Joining, Lane, longer
+from muntin.slicing.lane import Joining, Lane, greatest, longer
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
+from muntin.slicing.lives import Lives, input_types
 
 FORMAT = 5
 """The version of what is saved."""
@@ -48,6 +49,7 @@ class OperatorState:
     keys: KeyTable
     lateness: Lateness
     begun: bool = False
+    lives: Lives | None = None  # if keys have several, and windows are found in their rows
     aggregates: list[BoundAggregate] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     time_type: pa.DataType = field(default_factory=pa.null)
@@ -61,6 +63,8 @@ class OperatorState:
         """Note all that lanes do not note by themselves."""
         journal.call(self.grow_keys)
         journal.fields(self, self.counters, *self.lanes)
+        if self.lives is not None:
+            journal.fields(self.lives)
         self.keys.note(journal)
 
     def grow_keys(self) -> None:
@@ -68,9 +72,24 @@ class OperatorState:
         keys = len(self.keys)
         start = ALWAYS if self.watermark is None else self.watermark
         for lane in self.lanes:
-            lane.grow_keys(keys, start)
-        size = max((lane.space for lane in self.lanes), default=keys)
-        self.last = longer(self.last, size, ALWAYS)
+            lane.grow_keys(self.numbers_of(lane), start)
+        size = max((lane.space for lane in self.lanes if not self.sees_lives(lane)), default=keys)
+        self.last = longer(self.last, max(size, keys), ALWAYS)
+
+    @property
+    def has_space(self) -> bool:
+        """Whether there is space for all keys."""
+        known = all(lane.keys == self.numbers_of(lane) for lane in self.lanes)
+        return known and len(self.last) >= len(self.keys)
+
+    def sees_lives(self, lane: Lane) -> bool:
+        """Whether a lane is given lives in place of keys."""
+        return self.lives is not None and lane.IN_LIVES
+
+    def numbers_of(self, lane: Lane) -> int:
+        """Return how many keys, or lives, a lane is to know."""
+        lives = self.lives if lane.IN_LIVES else None
+        return len(self.keys) if lives is None else len(lives)
 
     @property
     def bound(self) -> dict[str, BoundAggregate]:
@@ -79,9 +98,13 @@ class OperatorState:
 
     def came(self, keys: Array, times: Array, journal: Journal) -> None:
         """Note the times of rows that came."""
-        journal.items(keys, self.last)
-        np.maximum.at(self.last, keys, times)
-        self.latest = max(self.latest, int(times.max(initial=ALWAYS)))
+        journal.items(slice(0, 1) if len(self.keys) == 1 else keys, self.last)
+        latest = greatest(times) if len(times) else ALWAYS
+        if len(self.keys) == 1:
+            self.last[0] = max(self.last[0], latest)
+        else:
+            np.maximum.at(self.last, keys, times)
+        self.latest = max(self.latest, latest)
 
     def joining(self) -> Joining:
         """Return what windows that begin now have to know of the stream."""
@@ -91,12 +114,14 @@ class OperatorState:
 
     def counted(self) -> Counters:
         """Return what was done so far, and what is held now."""
+        waiting = 0 if self.lives is None else self.lives.rows_waiting
+        others = [self.keys] if self.lives is None else [self.keys, self.lives]
         return replace(
             self.counters,
             slices=sum(lane.slice_count for lane in self.lanes),
-            rows_kept=sum(lane.rows_kept for lane in self.lanes),
+            rows_kept=sum(lane.rows_kept for lane in self.lanes) + waiting,
             keys=len(self.keys),
-            state_bytes=sum(lane.bytes for lane in self.lanes) + Measure().fields(self.keys),
+            state_bytes=sum(lane.bytes for lane in self.lanes) + sum(map(Measure().fields, others)),
             combines=sum(column.combines for lane in self.lanes for column in lane.partials),
         )
 
@@ -118,6 +143,7 @@ class OperatorState:
             "last": self.last[: len(self.keys)],
             "counters": asdict(self.counters),
             "begun": self.begun,
+            "lives": None if self.lives is None else self.lives.plain(len(self.keys)),
             "lanes": [
                 (lane.kind, lane.names, lane.aggregates, lane.plain()) for lane in self.lanes
             ],
@@ -140,6 +166,9 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
     state.begun = True
     types = {name: ColumnType.from_plain(kind) for name, kind in plain["types"].items()}
     state.aggregates = [BoundAggregate.of(n, a, types) for n, a in query.aggregates.items()]
+    inputs = {bound.name: input_types(bound.kernels.columns) for bound in state.aggregates}
+    if plain["lives"] is not None:
+        state.lives = _lives(query, plain["lives"], state)
     for kind, names, aggregates, saved in plain["lanes"]:
         windows = {name: query.windows[name] for name in names if name in query.windows}
         if not windows:
@@ -149,15 +178,27 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
         planned = plan_lane(query, plan.kind, kind, windows, held)
         lane = build_lane(plan, planned, state.bound, state.lateness)
         lane.load(saved if len(left) == len(aggregates) else lane.some_aggregates(saved, left))
-        if lane.keys != len(state.keys):
-            raise ValueError(f"{lane.keys} of {len(state.keys)} keys in a lane")
+        if lane.keys != state.numbers_of(lane):
+            raise ValueError(f"{lane.keys} of {state.numbers_of(lane)} keys in a lane")
+        if state.lives is not None and lane.IN_LIVES:
+            state.lives.check(inputs, lane)
         state.lanes.append(lane)
+    if (state.lives is None) != (query.limit is None or not any(x.IN_LIVES for x in state.lanes)):
+        raise ValueError("keys have lives where windows are found in their rows, and idle is given")
     served = [name for lane in state.lanes for name in lane.names]
     if sorted(served) != sorted(query.windows):
         raise ValueError(f"lanes of {served} for windows {[*query.windows]}")
     state.grow_keys()
     state.last[: len(state.keys)] = whole(plain["last"], count=len(state.keys))
     return state
+
+
+def _lives(query: Query, plain: Any, state: OperatorState) -> Lives:
+    if query.limit is None:
+        raise ValueError("lives of keys were saved, and the query has no idle")
+    lives = Lives(query.limit, [])
+    lives.load(plain, len(state.keys))
+    return lives
 
 
 def _moment(saved: Any) -> int | None:

@@ -11,6 +11,7 @@ from html import escape
 
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
+from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Periodic, Window
 from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
 
@@ -28,6 +29,10 @@ SLICED = ("auto", "worst case", "lazy", "eager")
 """Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"
 """The kind of lane with a bucket per window, to compare with."""
+KEEPING = (TIME, COLUMN, RANKS)
+"""The kinds of lanes in which windows can go on from the one before."""
+KEPT_STORES = {"auto": "kept", "worst case": "worst case"}
+"""Plans in which they do, and what their stores are called."""
 SHOWN = ("slices", "rows", "store", "merge", "state")
 
 
@@ -44,6 +49,11 @@ class LanePlan:
     store: str
     merge: str
     state: str
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether windows go on from what the one before has left."""
+        return self.store in KEPT_STORES.values()
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,8 @@ class Plan:
     def __str__(self) -> str:
         stream = "in order" if self.query.ordered else "out of order"
         lines = [f"{_count(self.query.windows, 'window')} over a stream {stream}"]
+        if self.query.idle is not None:
+            lines.append(f"a new life of a key begins after {self.query.idle} without rows")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [
@@ -91,12 +103,26 @@ class Plan:
                 f"  merge:  {lane.merge}",
                 f"  state:  {lane.state}",
             ]
-        lines += ["", *(_aggregate_line(n, a) for n, a in self.query.aggregates.items())]
+        facts = self.query.aggregates.items()
+        lines += ["", *(_aggregate_line(n, a, self._kept_as(a)) for n, a in facts)]
         travel = (
             f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
         )
         lines += ["", f"before a shuffle rows {travel}"]
         return "\n".join(lines)
+
+    def _kept_as(self, aggregate: Aggregate) -> str:
+        """Say what a window leaves for the next of its kind, if some windows leave anything."""
+        if not any(0 < _sliding(lane.windows) <= FEW_KINDS for lane in self.lanes if lane.goes_on):
+            return ""
+        stacks = "in DABA Lite" if self.kind == "worst case" else "in two stacks"
+        if aggregate.multiset is not None:
+            return "windows kept as a multiset"
+        if aggregate.holistic:
+            return "windows merged at each report"
+        if aggregate.kernel is not None and aggregate.invertible:
+            return f"windows kept as a total of whole numbers, or {stacks}"
+        return f"windows kept {stacks}"
 
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
@@ -161,7 +187,7 @@ def plan_lane(
         _slices(query, kind, lane),
         keeps,
         why,
-        *_store(kind, lane),
+        *_store(kind, lane, windows),
         _state(query, kind, lane, windows),
     )
 
@@ -222,14 +248,15 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     overlap = sum(-(-w.size // w.every) for w in periodic)
     cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
     slices = sum(reach // every + 1 for every, _ in cuts)
-    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2)
+    fronts = _sliding(windows) if kind in KEPT_STORES and _sliding(windows) <= FEW_KINDS else 0
+    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2 + 2 * fronts)
     return (
         f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes "
         f"with numbers; of buckets there would be {overlap}"
     )
 
 
-def _store(kind: str, lane: str) -> tuple[str, str]:
+def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
     """Return the store and how windows are merged of it."""
     if lane == SESSION:
         return kind if kind == "eager" else "lazy", "a session is one slice"
@@ -241,18 +268,28 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
-    if lane in (TIME, COLUMN, RANKS) and kind == "worst case":
-        return "worst case", "kept between reports: at most 6 combines for a slice more (DABA Lite)"
-    if lane in (TIME, COLUMN, RANKS) and kind == "auto":
-        return "kept", "kept between reports: about 3 combines for a slice more (Two-Stacks)"
-    return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
+    merged = "a scan over the slices or a table of them, whichever takes fewer combines"
+    if lane not in KEEPING or kind not in KEPT_STORES:
+        return "lazy", merged
+    sliding = _sliding(windows)
+    if sliding == 0:
+        merged = "when windows are due, which share no slices"
+    elif sliding <= FEW_KINDS:
+        merged = "each window goes on from the one before; late changes by a tree (FlatFAT)"
+    return KEPT_STORES[kind], merged
 
 
-def _aggregate_line(name: str, aggregate: Aggregate) -> str:
+def _sliding(windows: dict[str, Window]) -> int:
+    """Return how many windows share slices with the next of their kind."""
+    return sum(isinstance(w, Periodic) and w.size > w.every for w in windows.values())
+
+
+def _aggregate_line(name: str, aggregate: Aggregate, kept: str) -> str:
     facts = [
         "commutative" if aggregate.commutative else "not commutative",
         "with an inverse" if aggregate.invertible else "",
         "holistic: a partial grows with its values" if aggregate.holistic else "",
+        kept,
     ]
     return f"{name}: {aggregate.name}, {', '.join(fact for fact in facts if fact)}"
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.identity import Identity, identity_of
-from muntin.windows import Policy, Punctuation, Window, microseconds
+from muntin.windows import (
+    ContextFreeWindow,
+    Fixed,
+    Periodic,
+    Policy,
+    Punctuation,
+    Session,
+    Ticking,
+    Window,
+    microseconds,
+)
 from muntin.windows.periodic import LONGEST
 from muntin.windows.window_identity import window_identity
 
@@ -34,7 +44,8 @@ class Query:
     With `emit="changes"` a window that repeats is reported only if its values are not those of the one
     before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
     `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
-    the type its column had before.
+    the type its column had before. Where neighbouring rows of a key are more than `idle` apart, a new
+    life of the key begins, as if it were another key, and nothing of the one before is kept.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -59,8 +70,10 @@ class Query:
     on_bad_time: str = "error"
     on_bad_row: str = "error"
     _least: ClassVar[int] = 1  # how many windows and aggregates there must be
+    idle: Any = None
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
+    limit: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.keys
@@ -70,6 +83,8 @@ class Query:
             object.__setattr__(self, part, _named(part, getattr(self, part)))
         object.__setattr__(self, "delay", _duration("watermark", self.watermark))
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
+        limit = None if self.idle is None else _duration("idle", self.idle)
+        object.__setattr__(self, "limit", limit)
         if not isinstance(self.time, str):
             raise TypeError(f"time is the name of a column, got {self.time!r}")
         if self.emit not in EMITS:
@@ -84,6 +99,8 @@ class Query:
         if self._least:
             _check_over(self.windows, self.aggregates)
         _check_names(keys, [*self.aggregates])
+        if self.limit is not None:
+            _check_idle(self, self.limit)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,6 +156,7 @@ class Query:
                 for name, a in self.aggregates.items()
             ),
             "watermark, lateness": f"{self.watermark}, {self.lateness}",
+            **({} if self.idle is None else {"idle": str(self.idle)}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
@@ -189,6 +207,37 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
             _check_columns(
                 f"policy {window.policy.name} of window {name!r}", window.policy.aggregate
             )
+
+
+def _check_idle(query: Query, idle: int) -> None:
+    """Refuse an idle time after which a window of time, or a late row, could reach the rows before."""
+    for name, window in query.windows.items():
+        if isinstance(window, Ticking) and query.emit == "changes":
+            raise ValueError(
+                f"window {name!r} ends with its rows' life, which emit='changes' cannot say: leave out "
+                "idle, or take emit='every'"
+            )
+        longest = _longest(window)
+        if longest is None:
+            raise ValueError(
+                f"idle needs to know how long windows of time are, and {name!r} "
+                f"({window.describe()}) does not say: run it in a query of its own"
+            )
+        if idle < query.allowed + longest:
+            raise ValueError(
+                f"idle must be at least the lateness and the length of window {name!r} together, "
+                f"{query.allowed + longest}; got {query.idle!r}"
+            )
+
+
+def _longest(window: Window) -> int | None:
+    """Return how long windows of time are, or the gap of a session; None if that is not known.
+
+    Windows that are found in the rows of a key have no length in time.
+    """
+    if isinstance(window, ContextFreeWindow) and window.measure == "time":
+        return window.size if isinstance(window, Periodic | Fixed) else None
+    return window.gap if isinstance(window, Session) else 0
 
 
 def _check_aggregates(aggregates: Mapping[str, Aggregate], least: int) -> None:
@@ -250,5 +299,6 @@ def identity(query: Query) -> Identity:
         "aggregates": {name: identity_of(a) for name, a in query.aggregates.items()},
         "ordered": query.ordered,
         "lateness": query.allowed,
+        "idle": query.limit,
         "emit": query.emit,
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.dataframes.batches import Batch, column_names, drop_bad_rows, read_batch
+from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
@@ -72,9 +72,7 @@ class Requirements:
             on_bad_time=query.on_bad_time,
             on_bad_row=query.on_bad_row,
         )
-        if not (pa.types.is_null(held) or pa.types.is_null(batch.time_type)) and (
-            _kind_of_time(held) != _kind_of_time(batch.time_type)
-        ):
+        if held != batch.time_type and _differ(held, batch.time_type):
             raise TypeError(
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
@@ -83,6 +81,8 @@ class Requirements:
 
     def _within_bounds(self, batch: Batch) -> Batch:
         """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
+        if not self.measures and _is_near(batch.times):
+            return batch
         held, bad = {"time": batch.times}, np.zeros(batch.rows, np.bool_)
         for measure in self.measures:
             column = batch.columns[measure]
@@ -91,7 +91,7 @@ class Requirements:
             if column.valid is not None and self.query.on_bad_row == "drop":
                 bad |= ~column.valid
         for what, values in held.items():
-            if not len(values) or (int(values.max()) <= FAR and int(values.min()) >= -FAR):
+            if _is_near(values):
                 continue
             far = (values > FAR) | (values < -FAR)
             if self.query.on_bad_row == "error":
@@ -148,19 +148,32 @@ def measured_in_time(query: Query) -> bool:
     return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
 
 
-def last_end(windows: Iterable[Window], latest: int) -> int:
+def last_end(windows: Iterable[Window], latest: int, idle: int | None) -> int:
     """Return a watermark by which every window that the data fill is complete."""
-    return max(_last_end(window, latest) for window in windows)
+    return max(_last_end(window, latest, idle) for window in windows)
 
 
-def _last_end(window: Window, latest: int) -> int:
+def _last_end(window: Window, latest: int, idle: int | None) -> int:
     if isinstance(window, Ticking):
-        return window.first_end(latest)
+        return window.first_end(latest) if idle is None else max(latest + 1, latest + idle)
     if isinstance(window, Session):
         return latest + window.gap + 1
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return max(latest + 1, end_of_last(window, latest))
     return latest + 1
+
+
+def _is_near(values: Array) -> bool:
+    """Whether no value is so far from 0 that sums overflow."""
+    if len(values) <= FEW:
+        return all(-FAR <= value <= FAR for value in values.tolist())
+    return int(values.max()) <= FAR and int(values.min()) >= -FAR
+
+
+def _differ(held: pa.DataType, new: pa.DataType) -> bool:
+    """Whether times of two types cannot be of one column; nulls tell no type."""
+    untold = pa.types.is_null(held) or pa.types.is_null(new)
+    return not untold and _kind_of_time(held) != _kind_of_time(new)
 
 
 def _kind_of_time(kind: pa.DataType) -> tuple[bool, bool]:

@@ -1,23 +1,25 @@
 """Reports of windows as one Arrow table."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from muntin.dataframes.arrow_results import DoesNotFitError
+from muntin.dataframes.arrow_results import DoesNotFitError, same_bits
 from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import COLUMNS, Query
 from muntin.slicing.key_table import KeyTable
-from muntin.slicing.lane import Lane, Report, together
+from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
 from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
 
-KINDS = pa.array(["result", "update", "retract", "empty"])
+KINDS = ("result", "update", "retract", "empty")
+FEW = 64
+"""So many repetitions of a name are kept, of which a short column is a part."""
 
 
 def time_type(name: str) -> pa.DataType:
@@ -37,30 +39,48 @@ def write_table(
     times: pa.DataType,
     types: dict[str, pa.DataType],
     reports: list[tuple[Lane, Report]],
-) -> pa.Table:
-    """Return the keys, window, start, end, kind and a column per aggregate.
+) -> tuple[pa.Table, dict[str, pa.DataType]]:
+    """Return the keys, window, start, end, kind and a column per aggregate; and the results' types.
 
-    `types` are the types that results had before: they stay, unless values need a wider one.
+    `types` are those that results had before: they stay, unless values need a wider one.
     """
-    names = _names(tuple(chain.from_iterable(lane.names for lane, _ in reports)))
-    lines = [report.windows for _, report in reports]
-    windows = together(lines) if lines else np.zeros((0, 7), np.int64)
-    offsets = np.cumsum([0, *(len(lane.names) for lane, _ in reports)])
-    shifts = np.repeat(offsets[:-1], [len(line) for line in lines])
+    names = [name for lane, _ in reports for name in lane.names]
+    windows, numbers, valued = _lines(reports)
     time_type = pa.int64() if pa.types.is_null(times) else times
-    columns = dict(zip(query.keys, keys.columns(_column(windows, KEY)), strict=True))
-    columns["window"] = _chosen(names, windows[:, WINDOW] + shifts)
-    columns["start"] = pa.array(_column(windows, START)).cast(time_type)
-    columns["end"] = pa.array(_column(windows, END)).cast(time_type)
+    columns: dict[str, pa.Array] = {}
+    if query.keys:
+        columns |= zip(query.keys, keys.columns(np.ascontiguousarray(windows[:, KEY])), strict=True)
+    columns["window"] = _chosen(names, numbers)
+    columns["start"] = same_bits(windows[:, START], time_type)
+    columns["end"] = same_bits(windows[:, END], time_type)
     columns["kind"] = _chosen(KINDS, windows[:, KIND])
-    valued = together([r.valued for _, r in reports]) if reports else np.zeros(0, np.bool_)
     for i, name in enumerate(query.aggregates):
         try:
             columns[name] = _as_before(_results(feeds, i, reports, valued), types.get(name))
         except DoesNotFitError as error:
-            row = int(np.flatnonzero(valued)[error.row])
+            row = error.row if valued is None else int(np.flatnonzero(valued)[error.row])
             raise _too_large(name, feeds[i], columns, row, error) from None
-    return pa.table(columns)
+    table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
+    return table, {name: columns[name].type for name in query.aggregates}
+
+
+def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | None]:
+    """Return the windows of all reports, their numbers among all windows, and which have values.
+
+    If all have values, they are not said one by one.
+    """
+    if not reports:
+        return lines(0), np.zeros(0, np.int64), None
+    (_, first), *others = reports
+    windows, valued = first.windows, first.valued
+    if others:
+        windows = together([report.windows for _, report in reports])
+        valued = together([report.valued for _, report in reports])
+    numbers = windows[:, WINDOW]
+    if others:
+        offsets = np.cumsum([0, *(len(lane.names) for lane, _ in reports)])
+        numbers = numbers + np.repeat(offsets[:-1], [len(r.windows) for _, r in reports])
+    return windows, numbers, None if np.count_nonzero(valued) == len(valued) else valued
 
 
 def _too_large(
@@ -78,20 +98,22 @@ def _too_large(
     )
 
 
+def _chosen(names: Sequence[str], which: Array) -> pa.Array:
+    """Return a name for each number; mostly it is the same for all."""
+    if len(which) == 0 or (len(which) > 1 and int(which.min()) != int(which.max())):
+        return _all(tuple(names)).take(pa.array(which))
+    name = names[which[0]]
+    return _few(name).slice(0, len(which)) if len(which) <= FEW else pa.repeat(name, len(which))
+
+
 @lru_cache(maxsize=64)
-def _names(names: tuple[str, ...]) -> pa.Array:
+def _all(names: tuple[str, ...]) -> pa.Array:
     return pa.array(names, pa.string())
 
 
-def _chosen(names: pa.Array, which: Array) -> pa.Array:
-    """Return a name for each number; mostly it is the same for all."""
-    if len(which) and int(which.min()) == int(which.max()):
-        return pa.repeat(names[int(which[0])], len(which))
-    return names.take(pa.array(which))
-
-
-def _column(windows: Array, which: int) -> Array:
-    return np.ascontiguousarray(windows[:, which])
+@lru_cache(maxsize=256)
+def _few(name: str) -> pa.Array:
+    return pa.repeat(name, FEW)
 
 
 def _as_before(array: pa.Array, before: pa.DataType | None) -> pa.Array:
@@ -127,20 +149,27 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
 
 
 def _results(
-    feeds: list[BoundAggregate], i: int, reports: list[tuple[Lane, Report]], valued: Array
+    feeds: list[BoundAggregate],
+    i: int,
+    reports: list[tuple[Lane, Report]],
+    valued: Array | None,
 ) -> pa.Array:
+    """Return the results of an aggregate; null where not all windows are `valued`."""
     if not reports:
         return feeds[i].results(feeds[i].kernels.outputs(0)) if feeds else pa.nulls(0)
-    name = feeds[i].name
-    found = [
-        report.results[lane.aggregates.index(name)]
-        if name in lane.aggregates
-        else feeds[i].nothing(int(np.count_nonzero(report.valued)))
-        for lane, report in reports
-    ]
-    parts = zip(*found, strict=True)
-    array = feeds[i].results(tuple(together(list(part)) for part in parts))
-    if valued.all():
+    outs = _outs(feeds[i], *reports[0])
+    if len(reports) > 1:
+        parts = zip(*(_outs(feeds[i], lane, report) for lane, report in reports), strict=True)
+        outs = tuple(together(part) for part in parts)
+    array = feeds[i].results(outs)
+    if valued is None:
         return array
     places = np.cumsum(valued) - 1
     return array.take(pa.array(places, mask=~valued))
+
+
+def _outs(feed: BoundAggregate, lane: Lane, report: Report) -> tuple[Array, ...]:
+    """Return what an aggregate's kernels gave for the windows of a lane, or nothing if it has none."""
+    if feed.name in lane.aggregates:
+        return report.results[lane.aggregates.index(feed.name)]
+    return feed.nothing(int(np.count_nonzero(report.valued)))

@@ -29,6 +29,7 @@ from muntin.slicing.tables import (
 FIRST_PLACES = 64
 LOOSE = 4096
 """An arena of fewer places is not worth the work of making it smaller."""
+NO_PLACES = np.zeros(0, np.int64)
 PER_KEY = ("head", "length", "moved", "drift", "_base", "_room", "_more")
 
 
@@ -117,27 +118,25 @@ class Arena:
     def reserve(self, items: Array) -> Array:
         """Make room for more items, given their keys; return the keys, each once."""
         self._torn = True
-        module = compiled_loops()
         keys = np.empty(len(items), np.int64)
-        keys = keys[: module.count_keys(items, self._more, keys)]
-        moves = np.empty((len(keys), MOVE_COLUMNS), np.int64)
-        top, count = self._claim(keys, moves)
+        moves = np.empty((len(items), MOVE_COLUMNS), np.int64)
+        counted, top, count = self._claim(items, keys, 0, moves)
         if count < 0:
-            module.widen_rooms(keys, self._rooms())
+            compiled_loops().widen_rooms(keys[:counted], self._rooms())
             self._lay_out()
-            top, count = self._claim(keys, moves)
-        self._top = int(top)
+            _, top, count = self._claim(items, keys, counted, moves)
+        self._top = top
         if count:
             for array in self._arrays():
                 _move_runs(array, array, moves[:count])
         self._torn = False
-        return keys
+        return keys[:counted]
 
-    def _claim(self, keys: Array, moves: Array) -> tuple[int, int]:
-        found: tuple[int, int] = compiled_loops().claim_room(
-            keys, self._rooms(), self._top, self.places, moves
+    def _claim(self, items: Array, keys: Array, counted: int, moves: Array) -> tuple[int, ...]:
+        claimed: tuple[int, ...] = compiled_loops().claim_room(
+            items, keys, counted, self._rooms(), self._top, self.places, moves
         )
-        return found
+        return claimed
 
     def _rooms(self) -> Rooms:
         held = (self.head, self.length, self._base, self._room, self._more)
@@ -175,25 +174,33 @@ class Arena:
 
         Wherever the runs lie by then, they are put back there.
         """
-        head, length = self.head[keys], self.length[keys]
         cut = np.empty(len(keys), np.int64)
-        compiled_loops().find_all(self.meta, head, head + length, since, cut)
-        cut -= head
-        places = span(head + cut, length - cut)
-        beside = [columns.take(places) for columns in self.columns]
-        journal.call(self._put_back, keys, cut, length, self.meta[places], beside)
+        runs = (self.meta, self.head, self.length)
+        items = compiled_loops().cut_runs(*runs, keys, since, cut)
+        length = self.length[keys]
+        places = span(self.head[keys] + cut, length - cut) if items else NO_PLACES
+        held = [columns.take(places) for columns in self.columns] if items else []
+        meta = self.meta[places] if items else None
+        journal.call(self._put_back, keys, cut, length, meta, held)
 
     def _put_back(
-        self, keys: Array, cut: Array, length: Array, meta: Array, beside: list[tuple[Array, ...]]
+        self,
+        keys: Array,
+        cut: Array,
+        length: Array,
+        meta: Array | None,
+        held: list[tuple[Array, ...]],
     ) -> None:
         if self._torn:
             raise TornError
         self.length[keys] = length
+        self.moved[keys] = True
+        if meta is None:
+            return
         places = span(self.head[keys] + cut, length - cut)
         self.meta[places] = meta
-        for columns, parts in zip(self.columns, beside, strict=True):
+        for columns, parts in zip(self.columns, held, strict=True):
             columns.put(places, parts)
-        self.moved[keys] = True
 
     def drop_front(self, keys: Array, items: Array, journal: Journal) -> None:
         """Forget the first items of each key."""

@@ -17,6 +17,7 @@ from muntin.slicing.arena import whole
 from muntin.slicing.irregular_windows import edge_after
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.tables import KnownEdges
 from muntin.windows import ContextFreeWindow, Periodic
 
 AHEAD = 8
@@ -236,6 +237,13 @@ class Edges:
         compiled_loops().slice_starts(measure, edges, guide, starts)
         return _cut(starts, self._known, measure)
 
+    @property
+    def known(self) -> KnownEdges | None:
+        """The edges enumerated last; None if slices begin elsewhere too."""
+        if self._listed or self._past:
+            return None
+        return KnownEdges(self._cached, self._from, self._to)
+
     def cuts(self, measure: Array) -> tuple[Array, Array]:
         """Return for values in order the starts of their slices and the first row of each slice."""
         lo, hi = int(measure[0]), int(measure[-1])
@@ -276,6 +284,7 @@ class EveryRow:
     """Slices of one moment each: the rows, as a tuple buffer or an aggregate tree has them."""
 
     step = 0
+    known = None
 
     def turn(
         self, windows: Sequence[ContextFreeWindow], upto: int, starts: Lattice | None

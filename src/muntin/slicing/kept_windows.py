@@ -25,11 +25,10 @@ from muntin.slicing.held_bytes import Measure, sampled
 from muntin.slicing.lane import longer, spans_of
 from muntin.slicing.limits import Array
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.partials import WORST_CASE, Partials
+from muntin.slicing.partials import FEW_KINDS, WORST_CASE, Partials
+from muntin.slicing.slice_trees import SliceTrees
 from muntin.slicing.tables import HI, KEY, LO, PERIOD_EVERY, PERIOD_SIZE, WINDOW
 
-FEW_KINDS = 4
-"""Of more kinds of windows nothing is kept: each would have a front of its own beside the slices."""
 LOOPS = {TOTALS: "query_totals", STACKS: "query_stacks", DABA: "query_daba"}
 LEAVES = {TOTALS: "leave_totals", DABA: "leave_daba"}
 NO_SLOTS = np.zeros(0, np.int64)
@@ -54,6 +53,7 @@ class KeptColumn:
         self._kernels = partials.kernels
         self._kept: int | None = None
         self._slots = self._empty(np.full(1, NOWHERE))
+        self._trees = SliceTrees(arena, partials.kernels)
         arena.beside(self)
 
     def _empty(self, kind_of: Array) -> Slots:
@@ -69,6 +69,7 @@ class KeptColumn:
         """Keep windows of these kinds from now on, and nothing of those before."""
         self._slots = self._empty(np.full(1, NOWHERE))
         self._kernels = self.partials.kernels
+        self._trees = SliceTrees(self._arena, self._kernels)
         self._kept = kept_as(self.partials)
         if self._kept is not None:
             self._slots = self._empty(kind_of)
@@ -77,15 +78,21 @@ class KeptColumn:
         """Make space for fronts at a number of places, those of the arena."""
         fronts = self._front_buffer(self._slots.kinds)
         self._slots = self._slots._replace(fronts=fronts, places=places)
+        self._trees.renew(places)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The fronts of each kind, at every place from 0 on: they move when slices do."""
+        """The fronts of each kind, and labels, at every place from 0 on: they move when slices do."""
+        labels = self._trees.loops.labels
+        return (*self._fronts, *([labels] if len(labels) else []))
+
+    @property
+    def _fronts(self) -> list[Array]:
         kinds, size = self._slots.kinds, self._slots.places
         if self._kept == TOTALS:
-            return ()
+            return []
         pieces = [slice(kind * size, (kind + 1) * size) for kind in range(kinds)]
-        return tuple(array[piece] for piece in pieces for array in self._slots.fronts)
+        return [array[piece] for piece in pieces for array in self._slots.fronts]
 
     def take(self, places: Array) -> tuple[Array, ...]:
         """Return nothing: a call that fails forgets what is kept."""
@@ -108,18 +115,21 @@ class KeptColumn:
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
         """Return the memory of what is kept, told by the fronts at some of the `count` places in use."""
         marks, backs, middles, fronts = self._slots[:4]
-        size = sum(int(array.nbytes) for array in (marks, *backs, *middles, *fronts))
+        trees = self._trees.loops
+        arrays = (marks, *backs, *middles, *fronts, *trees.nodes, trees.marks, trees.labels)
+        size = sum(int(array.nbytes) for array in arrays)
         if self._kernels.columns is not None:
             return size
-        for held in (*backs, *middles):
+        for held in (*backs, *middles, *trees.nodes):
             size += measure.objects(held[sampled(len(held))].tolist(), len(held))
-        return size + sum(measure.objects(a[places].tolist(), count) for a in self.arrays)
+        return size + sum(measure.objects(a[places].tolist(), count) for a in self._fronts)
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""
         if self.kinds:
             marks = self._slots.marks.reshape(-1, self._slots.kinds, MARKS)
             marks[keys[keys < len(marks)], :, E] = NOWHERE
+            self._trees.forget(keys)
 
     def keep_keys(self, alive: Array) -> None:
         """Drop the keys that are not alive; the others get new numbers."""
@@ -127,6 +137,7 @@ class KeptColumn:
         chosen = np.repeat(alive, self._slots.kinds)[: len(marks)]
         held = [tuple(array[chosen] for array in arrays) for arrays in (backs, middles)]
         self._slots = self._slots._replace(marks=marks[chosen], backs=held[0], middles=held[1])
+        self._trees.keep_keys(alive)
 
     def _grown(self) -> Slots:
         """Return the slots, with those of keys that came since."""
@@ -146,10 +157,23 @@ class KeptColumn:
         """Write the results of windows that go on; return how many do not: they are in `behind`."""
         assert self._kept is not None
         loop = getattr(self._kernels.module, LOOPS[self._kept])
-        partials, drift = self.partials.arrays, self._arena.drift
-        combines, skipped = loop(partials, self._grown(), asked, drift, outs, behind)
+        runs = (self._arena.drift, self._trees.grown().credit)
+        combines, skipped = loop(self.partials.arrays, self._grown(), asked, runs, outs, behind)
         self.partials.combines += int(combines)
         return int(skipped)
+
+    def merge(self, windows: Array) -> tuple[Array, ...]:
+        """Return the results of windows that do not go on, from trees if that takes fewer combines."""
+        lo, hi, keys, runs = spans_of(windows)
+        slide = self._slots.kind_of[windows[:, WINDOW]] >= 0
+        alone = np.diff(runs) == 1
+        scanned = np.where(alone, 1, 2) * (hi[runs[1:] - 1] - lo[runs[:-1]])
+        climbed = 2 * len(windows) * int((hi - lo).max()).bit_length()
+        if climbed > scanned.sum() or not slide.all() or self.partials.aggregate.holistic:
+            return self.partials.query(lo, hi, keys, runs)
+        outs, owners = self._kernels.outputs(len(windows)), np.ascontiguousarray(windows[:, KEY])
+        self.partials.combines += self._trees.query(self.partials.arrays, owners, lo, hi, outs)
+        return outs
 
     def dropped(self, heads: Array) -> tuple[Array, Array]:
         """Return the slots whose windows have slices before heads[key], and the heads of their keys."""
@@ -174,9 +198,16 @@ class KeptColumn:
         if not self.kinds:
             self.partials.replay(log, steps, parts)
             return
-        how = (self._kept, self.partials.aggregate.commutative)
-        held, drift = self.partials.arrays, self._arena.drift
-        self._kernels.module.replay_kept(log, steps, keys, parts, held, self._grown(), drift, how)
+        how, kept = (
+            (self._kept, self.partials.aggregate.commutative),
+            (self._grown(), self._trees.grown()),
+        )
+        held, runs = self.partials.arrays, (self._arena.head, self._arena.drift)
+        changed = np.empty((steps, 2), np.int64)
+        loop = self._kernels.module.replay_kept
+        noted = int(loop(log[:steps], keys, parts, held, kept, runs, how, changed))
+        if noted:
+            self._trees.note(changed[:noted])
 
 
 class KeptWindows:
@@ -235,7 +266,7 @@ class KeptWindows:
         behind = np.empty(len(windows), np.int64)
         behind = behind[: column.query(asked, outs, behind)]
         if len(behind):
-            merged = column.partials.query(*spans_of(windows[behind]))
+            merged = column.merge(windows[behind])
             for out, results in zip(outs, merged, strict=True):
                 out[behind] = results
         return outs

@@ -37,6 +37,9 @@ NO_NULLS = np.empty(0, np.bool_)
 WHOLE = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 TEXT = (kinds.is_string, kinds.is_large_string, kinds.is_string_view)
 BYTES = (kinds.is_binary, kinds.is_large_binary, kinds.is_binary_view, kinds.is_fixed_size_binary)
+LONG_TEXT = (kinds.is_large_string, kinds.is_large_binary)
+PLAIN_TEXT = (kinds.is_string, kinds.is_binary, *LONG_TEXT)
+"""Texts that lie one behind the other, with ends of 64 or 32 bits."""
 FAMILIES = (
     TEXT,
     BYTES,
@@ -69,6 +72,8 @@ class KeyTable:
 
         Without key columns, every row has key 0.
         """
+        if not columns and not self.names:
+            return self._chain.number([], rows)
         if any(len(column) != rows for column in columns):
             raise ValueError(f"key columns have {[len(c) for c in columns]} rows, not {rows}")
         named = zip(self.names, self._types, columns, strict=True)
@@ -107,7 +112,7 @@ class KeyTable:
 
     @classmethod
     def from_plain(cls, names: tuple[str, ...], plain: Any) -> Self:
-        """Return the table that plain() told of, with the same numbers, or raise ValueError."""
+        """Return the table that plain() was called on, with the same numbers, or raise ValueError."""
         rows, stream = plain
         batch = read(stream)
         if tuple(batch.schema.names) != names:
@@ -190,7 +195,7 @@ def _joined(type_: pa.DataType, leaves: Iterator[pa.Array]) -> pa.Array:
 
 
 def _stored(leaf: pa.Array) -> pa.Array:
-    """Return a leaf as int64 or large_binary, equal where its values are equal."""
+    """Return a leaf as int64, or as texts of bytes, equal where its values are equal."""
     type_ = leaf.type
     if kinds.is_null(type_) or kinds.is_boolean(type_):
         return leaf.cast(pa.int64())
@@ -200,6 +205,8 @@ def _stored(leaf: pa.Array) -> pa.Array:
         return pa.array(values.view(np.int64), mask=~_valid(leaf) if leaf.null_count else None)
     if isinstance(type_, pa.BaseExtensionType):
         return _stored(leaf.storage)
+    if _is(type_, PLAIN_TEXT):
+        return leaf
     if _is(type_, TEXT + BYTES):
         return leaf.cast(pa.large_binary())
     if type_.bit_width > 64:
@@ -226,9 +233,7 @@ class _Chain:
     """The tables of the leaves, and of pairs (number of the leaves so far, code of the next one)."""
 
     def __init__(self, leaves: list[pa.Array], rows: int) -> None:
-        self._codes = [
-            _Texts() if kinds.is_large_binary(leaf.type) else _Words() for leaf in leaves
-        ]
+        self._codes = [_Texts() if _is(leaf.type, PLAIN_TEXT) else _Words() for leaf in leaves]
         self._pairs = [_Words() for _ in leaves[1:]]
         self._rows = 0
         self.number(leaves, rows)
@@ -339,6 +344,8 @@ class _Words:
     def leaf(self, codes: Array) -> pa.Array:
         """Return the values that have these numbers."""
         null = self.slots[-1]
+        if len(codes) == 1 and codes[0] != null:
+            return self._values().slice(codes[0], 1)
         return self._values().take(pa.array(codes, mask=codes == null if null >= 0 else None))
 
     def _values(self) -> pa.Array:
@@ -355,8 +362,9 @@ class _Texts(_Words):
 
     def parts(self, leaf: pa.Array) -> tuple[Array, ...]:
         _, offsets, data = leaf.buffers()
-        ends = np.frombuffer(offsets, np.int64, len(leaf) + 1, 8 * leaf.offset)
-        return np.frombuffer(data or b"", np.uint8), ends, _valid(leaf)
+        size = 8 if _is(leaf.type, LONG_TEXT) else 4
+        ends = np.frombuffer(offsets, f"i{size}", len(leaf) + 1, size * leaf.offset)
+        return np.frombuffer(data or b"", np.uint8), ends.astype(np.int64, copy=False), _valid(leaf)
 
     def _scan(self, row: int, numbers: Array, parts: tuple[Array, ...]) -> Any:
         table = key_hashing.Texts(self.slots, self.keys, SECRET, self.ends, self.texts)

@@ -13,9 +13,9 @@ journal, so that a call that fails is undone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import GROUP_COLUMNS, HI, KEY, LO, REPORT_COLUMNS, START, WINDOW
 
+ALONE = np.array([0, 1])
+"""Where one window begins and ends among all."""
 NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
 
@@ -84,6 +86,7 @@ class Setting:
     keeps_rows: bool  # whether rows are kept for aggregates that are not commutative
     every_row: bool  # whether each moment that has rows is a slice, to compare plans
     time: str  # the column of the rows' times
+    idle: int | None  # how long after its last row a key's life ends
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,9 @@ class Joining:
 class Lane(ABC):
     """Some windows of a query over a stream of many keys."""
 
+    IN_LIVES: ClassVar[bool] = False
+    """Whether windows are found in the rows of a key's life, which is then taken for a key."""
+
     kind: str = ""  # the name under which the class is registered
     store: str = ""  # what its partials are held in
     names: list[str]  # the windows, in the order of their numbers in a report
@@ -106,6 +112,7 @@ class Lane(ABC):
     aggregates: list[str]  # their names
     lateness: Lateness
     keys: int = 0  # the number of keys
+    turn: int = 0  # lanes fold the rows of a batch in the order of these numbers
 
     @classmethod
     @abstractmethod
@@ -117,6 +124,17 @@ class Lane(ABC):
     @abstractmethod
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         """Make space for more keys, which begin at a watermark."""
+
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        """What rows bring besides times and inputs, by name, and its type."""
+        return {}
+
+    def try_rows(self, rows: Rows) -> None:
+        """Let rows that cannot be taken be refused now, because they will come later."""
+        for column, inputs in zip(self.partials, rows.inputs, strict=True):
+            if column.kernels.columns is None:
+                column.lift(inputs)
 
     @abstractmethod
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
@@ -247,14 +265,27 @@ def lines(count: int) -> Array:
     return np.empty((count, REPORT_COLUMNS), np.int64, order="F")
 
 
-def together(pieces: list[Array]) -> Array:
+def together(pieces: Sequence[Array]) -> Array:
     """Return pieces of windows as one."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def beginnings(values: Array, also: Any = False) -> Array:
     """Return where another value begins, and where the last one ends."""
-    return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
+    (found,) = ((values[1:] != values[:-1]) | also).nonzero()
+    bounds = np.empty(len(found) + 2, np.int64)
+    bounds[0], bounds[1:-1], bounds[-1] = 0, found + 1, len(values)
+    return bounds
+
+
+def least(values: Array) -> int:
+    """Return the least value; of one value without NumPy's reduction, which takes longer than a row."""
+    return int(values[0]) if len(values) == 1 else int(values.min())
+
+
+def greatest(values: Array) -> int:
+    """Return the greatest value."""
+    return int(values[0]) if len(values) == 1 else int(values.max())
 
 
 def spans_of(windows: Array) -> tuple[Array, Array, Array, Array]:
@@ -263,6 +294,8 @@ def spans_of(windows: Array) -> tuple[Array, Array, Array, Array]:
     In a run, windows of one key and definition, neither lo nor hi falls.
     """
     lo, hi = np.ascontiguousarray(windows[:, LO]), np.ascontiguousarray(windows[:, HI])
+    if len(windows) == 1:
+        return lo, hi, ALONE, ALONE
     falls = (np.diff(windows[:, WINDOW]) != 0) | (np.diff(windows[:, START]) < 0)
     return lo, hi, beginnings(windows[:, KEY]), beginnings(windows[:, KEY], falls)
 

@@ -19,4 +19,11 @@ END_OF_TIME = 2 * FAR
 
 def less(values: Array, amount: int) -> Array:
     """Subtract, with the earliest time there is as the floor."""
-    return np.where(values < ALWAYS + amount, ALWAYS, values - amount)
+    if amount == 0:
+        return values
+    floor = ALWAYS + max(amount, 0)
+    if len(values) == 1:
+        return np.array([max(int(values[0]), floor) - amount], np.int64)
+    floored: Array = np.maximum(values, floor)
+    floored -= amount
+    return floored

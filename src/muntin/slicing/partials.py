@@ -19,6 +19,8 @@ LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
 """Slices merged at need by a shared scan; a tree that is kept; each window folded for itself."""
 KEPT, WORST_CASE = "kept", "worst case"
 """What a window leaves for the next is kept: by amortised, or by worst-case constant cost."""
+FEW_KINDS = 4
+"""Of more kinds of windows nothing is kept: each would have a front of its own beside the slices."""
 
 
 class Partials:

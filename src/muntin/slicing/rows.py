@@ -33,12 +33,16 @@ def object_array(items: Iterable[Any], count: int) -> Array:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in arrival order: their keys and times, what each aggregate takes of them, other columns."""
+    """Rows in arrival order: their keys and times, what each aggregate takes of them, other columns.
+
+    What a lane has `folded` of all of them is there for other lanes that take the same.
+    """
 
     keys: Array
     times: Array
     inputs: list[Inputs]
     extra: dict[Any, Array] = field(default_factory=dict)
+    folded: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.times)

@@ -53,6 +53,7 @@ from muntin.slicing.tables import (
 
 FEW_LINES = 1024
 """Windows that there is space for in the table into which loops write a report."""
+AS_THEY_ARE = np.zeros(0, np.int64)
 MANY_GROUPS = 256
 """In fewer groups, sorting them costs more than it saves."""
 
@@ -290,7 +291,7 @@ class SliceLane(Lane):
     def answer(self, windows: Array, journal: Journal) -> Report:
         """Merge the slices of each window."""
         valued = windows[:, HI] > windows[:, LO]
-        full = windows if valued.all() else windows[valued]
+        full = windows if np.count_nonzero(valued) == len(valued) else windows[valued]
         report = Report(windows, self._results(full, journal))
         if len(self.since):
             self.since.hide(report, self._first_items(full))
@@ -383,10 +384,11 @@ def in_turn(found: Array) -> Array:
 
     Slices that come in order are put at the end of their run; others move those behind them.
     """
+    if len(found) < MANY_GROUPS:
+        return AS_THEY_ARE
     starts = np.ascontiguousarray(found[:, GROUP_START])
-    behind = np.count_nonzero(starts < np.maximum.accumulate(starts))
-    if behind * 8 < len(found) or len(found) < MANY_GROUPS:
-        return np.zeros(0, np.int64)
+    if np.count_nonzero(starts < np.maximum.accumulate(starts)) * 8 < len(found):
+        return AS_THEY_ARE
     return np.lexsort((found[:, GROUP_START], found[:, GROUP_KEY]))
 
 

@@ -150,6 +150,14 @@ class BatchRows(NamedTuple):
     times: Array
 
 
+class KnownEdges(NamedTuple):
+    """Edges in order: all there are in a stretch [first, last] of the measure, and the one before it."""
+
+    edges: Array
+    first: int
+    last: int
+
+
 class HashTable(NamedTuple):
     """An empty hash table of a power of two slots, with the secret by which it chooses them."""
 

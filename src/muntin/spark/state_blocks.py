@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.query.lane_factory import IN_LIVES
 from muntin.slicing.folded_rows import read, written
 from muntin.slicing.limits import NEVER, Array
 from muntin.slicing.tables import SLICE_START
@@ -31,7 +32,7 @@ def cut(state: dict[str, Any], stretches: dict[str, int]) -> dict[str, Any]:
     rows, stream = state["keys"]
     blocks: dict[str, Any] = dict(_cut_keys(read(stream), rows))
     lanes = []
-    for i, (*named, saved) in enumerate(state["lanes"]):
+    for i, (kind, *named, saved) in enumerate(state["lanes"]):
         rest = dict(saved)
         for part in ITEMS:
             if saved.get(part) is not None:
@@ -41,7 +42,7 @@ def cut(state: dict[str, Any], stretches: dict[str, int]) -> dict[str, Any]:
                 )
                 rest[part], pieces = _cut_items(saved[part], stretches[name])
                 blocks |= {f"{name}/{number}": piece for number, piece in pieces}
-        lanes.append((*named, rest))
+        lanes.append((kind, *named, rest))
     return {**blocks, HEAD: {**state, "keys": rows, "lanes": lanes}}
 
 
@@ -55,14 +56,20 @@ def joined(blocks: Mapping[str, Any]) -> dict[str, Any]:
     if head["keys"] != max(read(keys).num_rows, min(head["keys"], 1)):
         raise ValueError(f"{head['keys']} keys, of which {read(keys).num_rows} are there")
     lanes = []
-    for i, (*named, rest) in enumerate(head["lanes"]):
+    for i, (kind, *named, rest) in enumerate(head["lanes"]):
         saved = dict(rest)
         for part in ITEMS:
             if rest.get(part) is not None:
                 pieces = groups.get(f"{part}/{i}", [])
-                saved[part] = _join_items(rest[part], pieces, head["keys"])
-        lanes.append((*named, saved))
+                saved[part] = _join_items(rest[part], pieces, _numbers(head, kind))
+        lanes.append((kind, *named, saved))
     return {**head, "keys": (head["keys"], keys), "lanes": lanes}
+
+
+def _numbers(head: dict[str, Any], kind: str) -> int:
+    """Return how many keys, or lives of keys, a kind of lane has."""
+    in_lives = head["lives"] is not None and kind in IN_LIVES
+    return len(head["lives"]["owner"]) if in_lives else int(head["keys"])
 
 
 def _cut_keys(batch: pa.RecordBatch, rows: int) -> Iterator[tuple[str, bytes]]:

@@ -19,7 +19,7 @@ from muntin.watch.series import Array, Reports, Series
 from muntin.windows import Ticking
 
 HELD = 1 << 20
-RETRACT = KINDS.index("retract").as_py()
+RETRACT = KINDS.index("retract")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Results:
                     f"the results have no column {name!r}, only {', '.join(table.column_names)}: "
                     "make the board with the query that gives them"
                 )
-        kind = _numbered("kind", table["kind"], KINDS)
+        kind = _numbered("kind", table["kind"], pa.array(KINDS))
         values = [numbers(table[name], width(query, name)) for name in query.aggregates]
         bounds = (_moments(table["start"]), _moments(table["end"]))
         return cls(
@@ -80,7 +80,7 @@ class History:
                 self.numeric[name] = is_numeric(kind, width(self.query, name))
         self._keep(results, ids)
         counts = np.bincount(results.kinds, minlength=len(KINDS)).tolist()
-        return dict(zip(KINDS.to_pylist(), counts, strict=True))
+        return dict(zip(KINDS, counts, strict=True))
 
     def windows(self, name: str, key: int) -> Reports | None:
         """Return the windows of a name and key by their ends; None if there never was one."""

@@ -9,7 +9,7 @@ compile it, the caller gets a NotCompilableError with the reason, and runs the i
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -115,7 +115,7 @@ def _referred(aggregate: Aggregate) -> tuple[str, ...]:
         return ()
 
 
-@cache
+@lru_cache(maxsize=1024)  # users may make functions for each call
 def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -> Compiled:
     del referred
     kernel = kernel_of(aggregate, layout)
@@ -160,7 +160,9 @@ def _body(steps: str) -> str:
         return slices_text()
     if steps:
         return ring_text(steps)
-    return loops_text(roll_rows, prefix="uncounted_") + loops_text(roll_spans)
+    return loops_text(roll_rows, kernel="uncounted_kernel", inline="uncounted_inline") + loops_text(
+        roll_spans
+    )
 
 
 def kernel_of(aggregate: Aggregate, layout: Layout) -> Kernel:

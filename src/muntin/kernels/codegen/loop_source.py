@@ -22,6 +22,7 @@ from muntin.kernels.loops import (
     object_partials,
     roll_rings,
     slice_partials,
+    slice_trees,
 )
 from muntin.kernels.loops.instructions import is_entry
 
@@ -49,18 +50,18 @@ DEFINED = (instructions.__name__, object_partials.__name__)
 
 @cache
 def load_loops(*modules: ModuleType) -> ModuleType:
-    """Return loop files that use no aggregate, compiled as one module."""
-    return load_module(HEAD + loops_text(*modules))
+    """Return loop files that use no aggregate and make no arrays, compiled as one module."""
+    return load_module(HEAD + loops_text(*modules, kernel="uncounted_kernel"))
 
 
 @cache
-def loops_text(*modules: ModuleType, prefix: str = "") -> str:
+def loops_text(*modules: ModuleType, kernel: str = "kernel", inline: str = "inline") -> str:
     """Return the source of loop files, with their entries as cached kernels.
 
-    Loops that make no arrays may have the prefix `uncounted_`: Numba then does not count references to
-    their arguments. It would do so at every call, which takes longer than a short block of rows.
+    Loops that make no arrays may be `uncounted_`: Numba then does not count references to their
+    arguments. It would do so at every call, which takes longer than a short block of rows.
     """
-    text = _LoopText(prefix)
+    text = _LoopText(kernel, inline)
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, FunctionType) and value.__module__ == module.__name__:
@@ -71,8 +72,9 @@ def loops_text(*modules: ModuleType, prefix: str = "") -> str:
 class _LoopText:
     """Collects functions, with the constants and named tuples that they use, each once."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, kernel: str, inline: str) -> None:
+        self._kernel = kernel
+        self._inline = inline
         self._constants: dict[str, int | float] = {}
         self._structs: dict[type, str] = {}
         self._functions: dict[FunctionType, str] = {}
@@ -122,8 +124,38 @@ class _LoopText:
             )
 
     def _written(self, function: FunctionType) -> str:
-        decorator = "kernel" if is_entry(function) else "inline"
-        return f"@{self._prefix}{decorator}\n{ast.unparse(_bare(function))}\n"
+        tree = _bare(function)
+        if not is_entry(function):
+            return f"@{self._inline}\n{ast.unparse(tree)}\n"
+        called = _spread(tree, _structs_of(function))
+        return f"@{self._kernel}\n{ast.unparse(tree)}\n{called}"
+
+
+def _structs_of(function: FunctionType) -> dict[str, Any]:
+    """Return the arguments that are named tuples."""
+    named = function.__annotations__.items()
+    return {
+        name: kind for name, kind in named if isinstance(kind, type) and hasattr(kind, "_fields")
+    }
+
+
+def _spread(tree: ast.FunctionDef, structs: dict[str, Any]) -> str:
+    """Let an entry take the fields of named tuples one by one; return a function that passes them on.
+
+    Numba unboxes a named tuple slowly: one of six arrays takes three times as long as the arrays do.
+    """
+    if not structs:
+        return ""
+    names = [argument.arg for argument in tree.args.args]
+    fields = {name: [f"{name}_{field}" for field in kind._fields] for name, kind in structs.items()}
+    flat = [field for name in names for field in fields.get(name, [name])]
+    passed = ", ".join(f"*{name}" if name in structs else name for name in names)
+    called = f"def {tree.name}({', '.join(names)}):\n    return flat_{tree.name}({passed})\n"
+    together = [f"{n} = {structs[n].__name__}({', '.join(fields[n])})" for n in structs]
+    tree.body = [*ast.parse("\n".join(together)).body, *tree.body]
+    tree.args.args = [ast.arg(name) for name in flat]
+    tree.name = f"flat_{tree.name}"
+    return called
 
 
 def _is_loop(function: FunctionType) -> bool:
@@ -143,7 +175,7 @@ def ring_text(algorithm: str) -> str:
 @cache
 def slices_text() -> str:
     """Return the loops over slices, and those over windows that are kept."""
-    return _with_steps("DabaLite", loops_text(slice_partials, kept_windows))
+    return _with_steps("DabaLite", loops_text(slice_partials, slice_trees, kept_windows))
 
 
 def _with_steps(algorithm: str, loops: str) -> str:

@@ -23,8 +23,9 @@ import numpy as np
 from muntin.aggregators.daba_lite import evict, insert, query
 from muntin.kernels.loops.instructions import ALL_BITS, U, entry
 from muntin.kernels.loops.object_partials import combine, emit, load, store, without
-from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW
+from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW, OPEN
 from muntin.kernels.loops.slice_partials import replay_step
+from muntin.kernels.loops.slice_trees import Trees, move_labels, note_change
 
 # The marks of a slot: pointers of the papers, as numbers of slices in their run.
 F = 0  # the first slice of the window
@@ -36,6 +37,8 @@ NOWHERE = -1
 
 TOTALS, STACKS, DABA = 0, 1, 2
 """What is kept of a window."""
+CREDIT = 4
+"""A tree may take that many combines per slice of the window before stacks are built again."""
 
 
 class Slots(NamedTuple):
@@ -97,12 +100,21 @@ def is_behind(marks: Any, slot: Any, first: Any, end: Any) -> Any:
     return first < marks[slot, E] and (first < marks[slot, F] or end < marks[slot, E])
 
 
+def in_tree(marks: Any, slot: Any, credit: Any) -> Any:
+    """Whether nothing is kept of a slot, and a tree takes its place for a while."""
+    return marks[slot, E] == NOWHERE and credit > 0
+
+
 @entry
 def query_totals(
-    partials: Any, slots: Slots, asked: Asked, drift: Any, outs: Any, behind: Any
+    partials: Any, slots: Slots, asked: Asked, runs: Any, outs: Any, behind: Any
 ) -> Any:
-    """Emit windows from totals; return (combines, how many were left out because they are behind)."""
+    """Emit windows from totals; return (combines, how many were left out because they are behind).
+
+    `runs` are, per key, (how far its run has drifted, the credit of its tree).
+    """
     marks, totals = slots.marks, slots.backs
+    drift, _credit = runs
     combines, skipped = 0, 0
     for k in range(len(asked.keys)):
         slot, shift = slot_of(slots, asked, k), drift[asked.keys[k]]
@@ -130,15 +142,17 @@ def query_totals(
 
 @entry
 def query_stacks(
-    partials: Any, slots: Slots, asked: Asked, drift: Any, outs: Any, behind: Any
+    partials: Any, slots: Slots, asked: Asked, runs: Any, outs: Any, behind: Any
 ) -> Any:
     """Emit windows from two stacks; return what `query_totals` does."""
     marks, backs, fronts = slots.marks, slots.backs, slots.fronts
+    drift, credit = runs
     combines, skipped = 0, 0
     for k in range(len(asked.keys)):
-        slot, shift = slot_of(slots, asked, k), drift[asked.keys[k]]
+        key, slot = asked.keys[k], slot_of(slots, asked, k)
+        shift = drift[key]
         first, end = asked.lo[k] - shift, asked.hi[k] - shift
-        if slot < 0 or is_behind(marks, slot, first, end):
+        if slot < 0 or is_behind(marks, slot, first, end) or in_tree(marks, slot, credit[key]):
             behind[skipped] = k
             skipped += 1
             continue
@@ -206,16 +220,16 @@ def keep_daba(slots: Slots, slot: Any, at: Any, state: Any) -> None:
 
 
 @entry
-def query_daba(
-    partials: Any, slots: Slots, asked: Asked, drift: Any, outs: Any, behind: Any
-) -> Any:
+def query_daba(partials: Any, slots: Slots, asked: Asked, runs: Any, outs: Any, behind: Any) -> Any:
     """Emit windows from DABA Lite; return what `query_totals` does."""
     marks, mask, fronts = slots.marks, U(ALL_BITS), deque(slots.fronts)
+    drift, credit = runs
     combines, skipped = 0, 0
     for k in range(len(asked.keys)):
-        slot, shift = slot_of(slots, asked, k), drift[asked.keys[k]]
+        key, slot = asked.keys[k], slot_of(slots, asked, k)
+        shift = drift[key]
         first, end = asked.lo[k] - shift, asked.hi[k] - shift
-        if slot < 0 or is_behind(marks, slot, first, end):
+        if slot < 0 or is_behind(marks, slot, first, end) or in_tree(marks, slot, credit[key]):
             behind[skipped] = k
             skipped += 1
             continue
@@ -291,38 +305,59 @@ def open_slot(slots: Slots, slot: Any, i: Any, shift: Any, kept: Any) -> None:
             marks[slot, c] += 1
 
 
+def drop_front(slots: Slots, slot: Any, trees: Trees, key: Any) -> None:
+    """Forget what is kept of a slot, because a slice of its front has changed.
+
+    If that happens often, a tree is used for a while.
+    """
+    marks, credit, hit = slots.marks, trees.credit, trees.hit
+    size = marks[slot, E] - marks[slot, F]
+    if hit[key] >= 0 and 2 * (marks[slot, E] - hit[key]) < size:
+        credit[key] = CREDIT * size
+    hit[key] = marks[slot, E]
+    marks[slot, E] = NOWHERE
+
+
 @entry
 def replay_kept(
-    log: Any, steps: Any, keys: Any, parts: Any, partials: Any, slots: Slots, drift: Any, how: Any
-) -> None:
+    log: Any, keys: Any, parts: Any, partials: Any, kept: Any, runs: Any, how: Any, changed: Any
+) -> Any:
     """Do what `replay` does, and let what is kept of windows follow.
 
-    `how` is (what is kept, whether the aggregate is commutative). What cannot follow is forgotten.
+    `kept` are (slots, trees), `runs` as in `note_change`, `how` is (TOTALS and so on, whether the
+    aggregate is commutative); keys[g] is the key of part g. What cannot follow is forgotten. Return how
+    many slices of trees are noted in `changed`.
     """
-    kept, commutes = how
+    slots, trees = kept
+    way, commutes = how
     marks, backs = slots.marks, slots.backs
-    for j in range(steps):
-        step, place = log[j, LOG_STEP], U(log[j, LOG_PLACE])
+    noted = 0
+    for j in range(len(log)):
+        step, place, other = log[j, LOG_STEP], log[j, LOG_PLACE], log[j, LOG_OTHER]
+        if step == OPEN:
+            move_labels(trees, place, other)
         if step != NEW and step != ADD and step != LATE:
             replay_step(log, j, parts, partials, U(0), not commutes)
             continue
-        part = load(parts, U(log[j, LOG_OTHER]))
-        before = part if step == NEW else load(partials, place)
+        part = load(parts, U(other))
+        before = part if step == NEW else load(partials, U(place))
         replay_step(log, j, parts, partials, U(0), not commutes)
-        key = keys[log[j, LOG_OTHER]]
-        shift = drift[key]
-        i = log[j, LOG_PLACE] - shift
+        key = keys[other]
+        noted = note_change(trees, key, place, runs, step == NEW, changed, noted)
+        shift = runs[1][key]
+        i = place - shift
         for slot in range(key * slots.kinds, (key + 1) * slots.kinds):
             if step == NEW:
-                open_slot(slots, slot, i, shift, kept)
+                open_slot(slots, slot, i, shift, way)
             if i < marks[slot, F] or i >= marks[slot, E]:
                 continue
-            if kept == TOTALS and step == NEW:
+            if way == TOTALS and step == NEW:
                 store(backs, U(slot), entered(load(backs, U(slot)), part))
-            elif kept == TOTALS:
-                after = load(partials, place)
+            elif way == TOTALS:
+                after = load(partials, U(place))
                 store(backs, U(slot), amended(load(backs, U(slot)), before, after, part))
-            elif kept == STACKS and commutes and i >= marks[slot, B]:
+            elif way == STACKS and commutes and i >= marks[slot, B]:
                 store(backs, U(slot), combine(load(backs, U(slot)), part))
             else:
-                marks[slot, E] = NOWHERE
+                drop_front(slots, slot, trees, key)
+    return noted

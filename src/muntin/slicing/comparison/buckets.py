@@ -29,7 +29,7 @@ class BucketLane(GridLane):
         assert isinstance(window, Periodic)
         self._window = window
         self._behind = window.size - window.every
-        self._periods = np.array([[window.every, window.every, window.origin % window.every]])
+        self._repeat([(window.every, window.every, window.origin % window.every)])
 
     def shares(self, kind: str) -> bool:
         del kind

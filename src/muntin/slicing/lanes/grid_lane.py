@@ -19,7 +19,17 @@ from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
-from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
+from muntin.slicing.lane import (
+    Joining,
+    Prepared,
+    Report,
+    Setting,
+    greatest,
+    least,
+    lines,
+    longer,
+    together,
+)
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
@@ -42,7 +52,6 @@ from muntin.slicing.tables import (
     KIND,
     LISTED_COLUMNS,
     PERIOD_COLUMNS,
-    PERIOD_EVERY,
     PERIOD_SIZE,
     PLAIN_SLICE,
     REFOLDED_SLICE,
@@ -64,6 +73,10 @@ from muntin.windows import ContextFreeWindow, Periodic
 
 LOCATOR = 4097
 """Space for the places of slices at even steps of a run."""
+FEW_ROWS = 64
+"""So few rows are grouped without a hash table."""
+NO_STARTS = np.zeros(0, np.int64)
+NONE_LISTED = np.zeros((0, LISTED_COLUMNS), np.int64)
 CELL_COLUMNS = (GROUP_KEY, GROUP_START, GROUP_ROWS, GROUP_FIRST, GROUP_LAST)
 
 
@@ -100,7 +113,9 @@ class GridLane(SliceLane):
             per_key and width == PLAIN_SLICE and not (every_row or changes or keeps_rows)
         )
         self._came: list[Array] = []
+        self._locator = np.empty(LOCATOR, np.int64)
         self._edges: Edges | EveryRow = EveryRow() if every_row else Edges([*windows.values()])
+        self._emits_changes = changes
         self._define(windows)
         self._changed = Changes(len(self._periods), partials, remembers) if changes else None
         self._stride = int(per_key)
@@ -133,15 +148,22 @@ class GridLane(SliceLane):
         listed = {n: w for n, w in windows.items() if n not in periodic}
         self.windows = {**periodic, **listed}
         self.names = list(self.windows)
-        self._periods = np.array(
-            [[w.size, w.every, w.origin % w.every] for w in periodic.values()], np.int64
-        ).reshape(-1, PERIOD_COLUMNS)
+        self._repeat([(w.size, w.every, w.origin % w.every) for w in periodic.values()])
         self._listed = list(enumerate(listed.values(), len(periodic)))
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
         self._surely = max(covering) if covering else None
         starts = {(w.every, w.origin % w.every) for w in periodic.values()}
         ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
         self._joins = self._in_order and not listed and not ends <= starts
+
+    def _repeat(self, periods: list[tuple[int, int, int]]) -> None:
+        """Find windows that repeat by their (size, every, origin)."""
+        self._periods = np.array(periods, np.int64).reshape(-1, PERIOD_COLUMNS)
+        self._countless = [
+            d for d, (size, every, _) in enumerate(periods) if size // every > COUNTLESS // 2**10
+        ]
+        more = int(self._emits_changes)  # the window before is compared with each
+        self._reach = max((size + more * every for size, every, _ in periods), default=0)
 
     def shares(self, kind: str) -> bool:
         return kind == self.kind
@@ -282,7 +304,7 @@ class GridLane(SliceLane):
         counts = self._counting(rows, rows.times)
         if counts is not None:
             self._lost = max(self._lost, int(rows.times[~counts].max()) + 1)
-        rows = rows if counts is None else rows.take(np.nonzero(counts)[0])
+            rows = rows.take(np.nonzero(counts)[0])
         if len(rows) == 0:
             return counts, None
         rows = rows if self.kept is None else rows.in_order()
@@ -324,9 +346,12 @@ class GridLane(SliceLane):
     def _counting(self, rows: Rows, measure: Array) -> Array | None:
         """Return which rows are in a window that is not past."""
         after = self._after[rows.keys] if self._stride else self._after
-        doubtful = np.arange(len(rows))
-        if self._surely is not None:
+        if self._surely is None:
+            doubtful = np.arange(len(rows))
+        else:
             latest = less(self.lateness.past(after), self._surely)
+            if len(measure) == 0 or least(measure) >= greatest(latest):
+                return None
             doubtful = np.nonzero(measure < latest)[0]
         if len(doubtful) == 0:
             return None
@@ -349,15 +374,22 @@ class GridLane(SliceLane):
 
     def _grouped(self, rows: Rows, measure: Array) -> Prepared:
         """Group and fold rows that all count."""
-        if self.keys == 1 and never_falls(measure):
+        if self.keys == 1 and len(rows) > FEW_ROWS and never_falls(measure):
             starts, first = self._edges.cuts(measure)
             found = one_group(rows, starts, first, measure is rows.times)
             late = np.searchsorted(measure, self._after[0])
             found[:, GROUP_LATE] = np.clip(late - first, 0, found[:, GROUP_ROWS])
             return self.fold(rows, None, found)
-        starts = self._edges.starts(measure)
         group = np.empty(len(rows), np.int64)
         found = np.empty((len(rows), GROUP_COLUMNS), np.int64)
+        known = self._edges.known if len(rows) <= FEW_ROWS else None
+        if known is not None:
+            few = BatchRows(rows.keys, NO_STARTS, measure, rows.times)
+            arguments = (few, self._after, self._stride, known, group, found)
+            count = compiled_loops().group_few(*arguments)
+            if count >= 0:
+                return self.fold(rows, group, found[:count])
+        starts = self._edges.starts(measure)
         slots = np.zeros(1 << (2 * len(rows) - 1).bit_length(), np.int32)
         count = compiled_loops().group_rows(
             BatchRows(rows.keys, starts, measure, rows.times),
@@ -390,7 +422,7 @@ class GridLane(SliceLane):
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept, journal)
-        self._oldest = min(self._oldest, int(found[:, GROUP_FIRST].min()))
+        self._oldest = min(self._oldest, least(found[:, GROUP_FIRST]))
 
     def plain(self) -> dict[str, Any]:
         changed = None if self._changed is None else self._changed.plain()
@@ -431,13 +463,13 @@ class GridLane(SliceLane):
 
     def expected(self, watermark: Array) -> Expected:
         """Refuse windows of which a row is in more than can be reported."""
-        if self._changed is None and len(self.slices):
-            for d, (size, every, _) in enumerate(self._periods.tolist()):
-                if size // every > COUNTLESS // 2**10:
-                    self._refuse_countless(d, size, every, watermark)
+        if self._changed is None:
+            for d in self._countless:
+                self._refuse_countless(d, watermark)
         return NOT_MANY
 
-    def _refuse_countless(self, d: int, size: int, every: int, watermark: Array) -> None:
+    def _refuse_countless(self, d: int, watermark: Array) -> None:
+        size, every, _ = self._periods[d].tolist()
         keys = np.nonzero(self.slices.length)[0]
         places = keys if self._stride else np.zeros(len(keys), np.int64)
         upto = np.minimum(self._reached(watermark)[places], self._last[keys] + size)
@@ -506,12 +538,10 @@ class GridLane(SliceLane):
         `final` is the end up to which windows will not change any more; slices that no later window
         needs are dropped.
         """
-        reach = self._periods[:, PERIOD_SIZE]
-        reach = reach if self._changed is None else reach + self._periods[:, PERIOD_EVERY]
-        keep = less(final, int(reach.max(initial=0)) - 1)
+        keep = less(final, self._reach - 1)
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
-        listed = self._listed_windows(int(self._after.min(initial=NEVER)), upto, past)
+        listed = self._listed_windows(upto, past) if self._listed else NONE_LISTED
         first_ends, after = self._first_ends(), self._after
         due, head = self._note_due(upto, first_ends, journal)
         for d, end in first_ends:
@@ -520,31 +550,33 @@ class GridLane(SliceLane):
         marks = Watermarks(self._after, upto, past, keep, self._stride)
         step = self._edges.step if self._changed is None else 0
         windows = Definitions(self._periods, listed, step, self._changed is not None)
-        key, gathered, held = 0, [], len(self.slices)
-        locator = np.empty(LOCATOR, np.int64)
+        gathered, dropped = [], 0
+        key = 0 if len(due) else self.keys
         while key < self.keys:
-            key, count = compiled_loops().report_grid(
+            key, count, gone = compiled_loops().report_grid(
                 (key, self.keys),
                 self.slices.runs(),
                 self._times(),
                 marks,
                 windows,
-                (self._out, locator),
+                (self._out, self._locator),
             )
             gathered.append(self._out[:count].copy(order="F"))
+            dropped += gone
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
-        self.slices.leave(head, self.slices.head[due] - head, journal)
         if self._listed:
             self.due[self.slices.length > 0] = ALWAYS
-        if len(self.slices) < held:
-            self._lost = max(self._lost, int(keep.max()))
+        if dropped:
+            self.slices.leave(head, self.slices.head[due] - head, journal)
+            self._lost = max(self._lost, greatest(keep))
         self._after = upto
         found = together(gathered) if gathered else lines(0)
         found = self._begun(found, after) if first_ends else found
         found = self._whole(found) if self._added else found
-        journal.fields(self._edges)
-        self._edges.forget(int(keep.min(initial=NEVER)))
+        if self._edges.step == 0:
+            journal.fields(self._edges)
+            self._edges.forget(int(keep.min(initial=NEVER)))
         return found
 
     def _wake(self, end: int) -> None:
@@ -564,13 +596,14 @@ class GridLane(SliceLane):
             journal.items(slice(None), self.due)
         for _, end in first_ends:
             self._wake(end)
-        keys = np.nonzero(self.due[: self.keys] <= upto[: max(self.keys, 1)])[0]
+        (keys,) = (self.due[: self.keys] <= upto[: max(self.keys, 1)]).nonzero()
         slices = self.slices
         if len(keys) == 0:
             return keys, slices.head[keys]
         journal.items(keys, slices.head, slices.length, self.due, self._dirty, self._first)
-        late = keys[self._dirty[keys] < NEVER]
-        if len(late):
+        dirty = self._dirty[keys] < NEVER
+        if np.count_nonzero(dirty):
+            late = keys[dirty]
             head, first = slices.head[late], np.empty(len(late), np.int64)
             tail = head + slices.length[late]
             compiled_loops().find_all(slices.meta, head, tail, self._dirty[late], first)
@@ -582,19 +615,19 @@ class GridLane(SliceLane):
             return self._oldest
         return next((start for start, _ in windows_after(window, final)), NEVER)
 
-    def _listed_windows(self, after: int, upto: Array, past: Array) -> Array:
+    def _listed_windows(self, upto: Array, past: Array) -> Array:
         """List the windows that do not repeat and have slices: those due, and those that may change."""
         lines: list[tuple[int, int, int, int]] = []
-        if self._listed:
-            starts = np.unique(self.slices.meta[self.slices.live(), SLICE_START]).tolist()
-            low, latest = int(past.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
-            for d, window in self._listed:
-                held = windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
-                lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
-                lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
+        starts = np.unique(self.slices.meta[self.slices.live(), SLICE_START]).tolist()
+        after, latest = int(self._after.min(initial=NEVER)), int(self._after.max(initial=ALWAYS))
+        low = int(past.min(initial=NEVER))
+        for d, window in self._listed:
+            held = windows_with(window, starts, min(low, after), int(upto.max(initial=ALWAYS)))
+            lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
+            lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
         return np.array(lines, np.int64).reshape(-1, LISTED_COLUMNS)
 
 
 def never_falls(values: Array) -> bool:
     """Whether no value is below the one before."""
-    return bool((values[1:] >= values[:-1]).all())
+    return len(values) < 2 or bool((values[1:] >= values[:-1]).all())

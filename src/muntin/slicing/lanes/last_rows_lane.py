@@ -59,12 +59,18 @@ class LastRowsLane(TickLane):
             again[:, KIND] = UPDATE
             ends = ends[ends > after]
         else:
-            ends = all_ends(window, max(after, int(times[0])), upto)
-            changed = all_ends(window, fresh, after) if fresh < after else times[:0]
+            ends = all_ends(
+                window, max(after, int(times[0])), min(upto, int(times[-1]) + self._idle)
+            )
+            late = min(after, int(times[-1]) + self._idle)
+            changed = all_ends(window, fresh, late) if fresh < after else times[:0]
             again = self._at(key, times, changed)
             rows_until = np.append(0, np.cumsum(new))
             again = again[rows_until[again[:, HI]] > rows_until[again[:, LO]]]
-            known = np.searchsorted(times[new == 0], again[:, END]) > 0
+            before = times[new == 0]
+            known = np.searchsorted(before, again[:, END]) > 0
+            last = int(before.max(initial=-END_OF_TIME))
+            known &= again[:, END] <= min(last + self._idle, END_OF_TIME)
             again[known, KIND] = UPDATE
         found = np.concatenate([again, self._at(key, times, ends)])
         found = found[found[:, END] > self._ends_after]
@@ -75,6 +81,7 @@ class LastRowsLane(TickLane):
     def _next(self, times: Array, upto: int) -> int:
         """Return the next end at which there is something to report, or when a row can be forgotten."""
         due = self.window.first_end(upto)
+        due = due if due <= int(times[-1]) + self._idle else NEVER
         if self._changes:
             ends = ends_after_rows(self.window, times, END_OF_TIME)
             due = int(ends[ends > upto].min(initial=NEVER))

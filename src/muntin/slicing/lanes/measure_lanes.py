@@ -49,6 +49,7 @@ class MeasuredLane(GridLane):
     they may have been forgotten.
     """
 
+    IN_LIVES: ClassVar[bool] = True
     PER_KEY: ClassVar[tuple[str, ...]] = (*GridLane.PER_KEY, "_time", "_begins")
 
     def __init__(
@@ -176,6 +177,10 @@ class DeltaLane(MeasuredLane):
         """Begin after each key's last row, which may have come to what the first one begins with."""
         super().join_stream(joining)
         self._whole_from = np.where(joining.last > ALWAYS, NEVER, ALWAYS)
+
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {self.column: np.dtype(np.int64)}
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         journal.fields(self._edges)

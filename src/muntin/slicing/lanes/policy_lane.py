@@ -18,7 +18,7 @@ from muntin.slicing.lane import Setting
 from muntin.slicing.lanes.context_state import ContextState
 from muntin.slicing.lanes.row_lane import ROW, as_lines
 from muntin.slicing.lanes.tick_lane import TickLane
-from muntin.slicing.limits import ALWAYS, END_OF_TIME, NEVER, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
@@ -90,7 +90,8 @@ class PolicyLane(TickLane):
         changing = [end + self.lateness.longest for end in ends if end > final]
         due = min(changing, default=NEVER)
         if ends and state.reported[ends[-1]][1] and (self._is_timed or not self._changes):
-            due = min(due, self.window.first_end(upto))
+            tick = self.window.first_end(upto)
+            due = min(due, tick if tick <= int(times[-1]) + self._idle else NEVER)
         if len(coming):
             soon = ends_after_rows(self.window, coming, END_OF_TIME)
             due = min(due, int(soon[soon > upto].min(initial=NEVER)))
@@ -115,7 +116,8 @@ class PolicyLane(TickLane):
         if not len(tree):  # until the next row there is nothing to report
             reached = max(reached, int(times[hi])) if hi < len(times) else upto
         left: Left = {}
-        ends = self._ends(times[hi:], reached, upto)
+        last = int(times[-1]) if len(times) else ALWAYS
+        ends = self._ends(times[hi:], reached, min(upto, max(last, -FAR) + self._idle))
         for end, stop in zip(ends.tolist(), np.searchsorted(times, ends).tolist(), strict=True):
             if not len(tree) and stop == hi and end not in known:
                 continue

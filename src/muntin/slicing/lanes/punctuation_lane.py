@@ -50,6 +50,7 @@ NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 class PunctuationLane(SliceLane):
     """The windows of one punctuation; which rows open one comes with the rows (`rows.opening`)."""
 
+    IN_LIVES: ClassVar[bool] = True
     PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_begins")
     DERIVED: ClassVar[tuple[str, ...]] = (*SliceLane.DERIVED, "_since")
 
@@ -93,6 +94,10 @@ class PunctuationLane(SliceLane):
             self._after = longer(self._after, self.slices.keys, watermark)
 
     # Rows come in
+
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {self._opens: np.dtype(np.bool_)}
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         """Return which rows count, and those grouped and folded."""

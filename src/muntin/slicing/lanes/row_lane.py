@@ -24,7 +24,7 @@ from muntin.slicing.lane import (
     beginnings,
     longer,
 )
-from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import KeptRows, Rows
@@ -54,6 +54,7 @@ class RowLane(Lane):
     they surely had no rows before, a little more if they may have been forgotten.
     """
 
+    IN_LIVES: ClassVar[bool] = True
     NEEDS_ROWS: ClassVar[bool] = True
     """Whether the window looks at rows as dicts."""
 
@@ -68,6 +69,7 @@ class RowLane(Lane):
         self.kept = KeptRows(held, ROW if self.NEEDS_ROWS else None)
         self._changes = setting.changes
         self._ordered = setting.ordered
+        self._idle = END_OF_TIME + FAR if setting.idle is None else setting.idle  # from any time
         self._time = np.full(int(not setting.ordered), ALWAYS)
         self._first_rank = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)
@@ -148,6 +150,14 @@ class RowLane(Lane):
             return counts, None
         self._try(rows)
         return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
+
+    @property
+    def extra(self) -> dict[Any, np.dtype[Any]]:
+        return {ROW: np.dtype(object)} if self.NEEDS_ROWS else {}
+
+    def try_rows(self, rows: Rows) -> None:
+        super().try_rows(rows)
+        self._try(rows)
 
     def _try(self, rows: Rows) -> None:
         """Let a row that the window cannot take be refused with its batch."""
@@ -235,9 +245,11 @@ class RowLane(Lane):
         """Return about how many windows will be due, if they are reported at each tick."""
         keys = np.array(self._with_rows(), np.int64)
         first = self.kept.runs.meta[self.kept.runs.head[keys], ROW_TIME]
+        last = self.kept.runs.last()[keys]
         places = keys if self._ordered else np.zeros(len(keys), np.int64)
         after = np.maximum(first, self._time[places])
-        upto = np.maximum(after, watermark[places])
+        ends = np.where(last > END_OF_TIME - self._idle, END_OF_TIME, last + self._idle)
+        upto = np.maximum(after, np.minimum(watermark[places], ends))
         return expected_ends(self.names[0], self.window, after, upto)
 
     # State

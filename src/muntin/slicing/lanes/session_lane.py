@@ -1,5 +1,7 @@
 """Session windows: each slice is a session, and a row may extend one or join two.
 
+A session of a longer gap consists of sessions of a shorter one. So the lane of the shortest gap folds
+the rows of a batch, and lanes of longer gaps put its groups into their sessions, if all the rows count.
 Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a session is never split.
 """
 
@@ -11,7 +13,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer
+from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
@@ -30,16 +32,16 @@ from muntin.slicing.tables import (
     GROUP_KEY,
     KEY,
     KIND,
-    REPORT_COLUMNS,
     RETRACT,
     SESSION_CHANGED,
     SESSION_COLUMNS,
     SESSION_REPORTED,
-    SLICE_START,
     START,
 )
 from muntin.windows import Session
 
+FEW_GROUPS = 8
+"""Where a group has fewer rows, folding the rows takes no longer than going through the groups."""
 NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 
 
@@ -60,7 +62,7 @@ class SessionLane(SliceLane):
     ) -> None:
         super().__init__([name], partials, SESSION_COLUMNS, keeps_rows)
         self.windows = {name: window}
-        self.gap = window.gap
+        self.gap = self.turn = window.gap
         self.lateness = lateness
         self._stride = int(per_key)
         self._after = np.full(int(not per_key), ALWAYS)
@@ -94,12 +96,37 @@ class SessionLane(SliceLane):
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         """Return which rows count (whose own session would not be past), and those folded."""
         del journal
-        after = self._after[rows.keys] if self._stride else self._after
-        counts = rows.times > less(self.lateness.past(after), self.gap)
-        rows = rows if counts.all() else rows.take(np.nonzero(counts)[0])
-        if len(rows) == 0:
+        folded_as = self._folded_as(rows)
+        shared: Prepared | None = rows.folded.get(folded_as)
+        if shared is not None and self._takes(shared, len(rows)):
+            return None, shared
+        counts = self._counts(rows.keys, rows.times)
+        all_count = bool(counts.all())
+        taken = rows if all_count else rows.take(np.nonzero(counts)[0])
+        if len(taken) == 0:
             return counts, None
-        return counts, self._grouped(rows if self.kept is None else rows.in_order())
+        prepared = self._grouped(taken if self.kept is None else taken.in_order())
+        if not all_count:
+            return counts, prepared
+        rows.folded[folded_as] = prepared
+        return None, prepared
+
+    def _folded_as(self, rows: Rows) -> tuple[object, ...]:
+        """Return what is folded of rows, whatever the gap."""
+        pairs = zip(rows.inputs, self.partials, strict=True)
+        folds = ((id(inputs), id(column.kernels)) for inputs, column in pairs)
+        return ("sessions", self.kept is None, *folds)
+
+    def _takes(self, shared: Prepared, rows: int) -> bool:
+        """Whether groups of a shorter gap can be taken for the rows: they are few, and all count."""
+        keys, first = shared.found[:, GROUP_KEY], shared.found[:, GROUP_FIRST]
+        return FEW_GROUPS * len(keys) <= rows and bool(self._counts(keys, first).all())
+
+    def _counts(self, keys: Array, times: Array) -> Array:
+        """Return which rows count: those whose own session would not be past."""
+        after = self._after[keys] if self._stride else self._after
+        counts: Array = times > less(self.lateness.past(after), self.gap)
+        return counts
 
     def _grouped(self, rows: Rows) -> Prepared:
         group = np.empty(len(rows), np.int64)
@@ -125,7 +152,8 @@ class SessionLane(SliceLane):
             group, steps, lost = compiled_loops().place_sessions(
                 group, found, self.gap, self.slices.runs(), self.due, Notes(log, gone)
             )
-            self._gone.append(gone[:lost])
+            if lost:
+                self._gone.append(gone[:lost])
             self.follow(prepared, keys, log, steps)
             space *= 2
         if self.kept is not None:
@@ -134,13 +162,8 @@ class SessionLane(SliceLane):
     def _note_touched(self, found: Array, journal: Journal) -> None:
         """Note the sessions that groups may extend or join, and all behind them."""
         keys, first = earliest(found[:, GROUP_KEY], found[:, GROUP_FIRST], self.slices.keys)
-        head = self.slices.head[keys]
-        at = np.empty(len(keys), np.int64)
-        tail = head + self.slices.length[keys]
-        compiled_loops().find_all(self.slices.meta, head, tail, first - self.gap, at)
-        held = tail > head
-        before = np.where(held, np.maximum(at - 1, head), 0)  # it may reach the group
-        since = np.where(held, self.slices.meta[before, SLICE_START], first)
+        since = np.empty(len(keys), np.int64)
+        compiled_loops().reached(self.slices.runs(), keys, first, self.gap, since)
         journal.items(keys, self.due)
         journal.length(self._gone, self._stale)
         self.slices.note(journal, keys, since)
@@ -148,16 +171,25 @@ class SessionLane(SliceLane):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the sessions that are complete or have changed, and retract those that are no more."""
         self.refresh(journal)
-        gone = np.concatenate([*self._gone, NONE_GONE])
+        windows = self._due(watermark, journal)
+        if self._gone:
+            windows = np.concatenate([self._retracted(), windows])
+        if self.begins > ALWAYS:
+            windows = windows[windows[:, START] >= self.begins]
+        report = self.answer(windows, journal)
+        self.drop_kept(journal)
+        return report
+
+    def _retracted(self) -> Array:
+        """Return the sessions that were reported and are no more, and forget them."""
+        gone = np.concatenate(self._gone)
         self._gone = []
-        retracted = np.zeros((len(gone), REPORT_COLUMNS), np.int64)
+        retracted = lines(len(gone))
+        retracted[:] = 0
         retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
         retracted[:, END] = gone[:, GONE_LAST] + self.gap
         retracted[:, KIND] = RETRACT
-        windows = np.concatenate([retracted, self._due(watermark, journal)])
-        report = self.answer(windows[windows[:, START] >= self.begins], journal)
-        self.drop_kept(journal)
-        return report
+        return retracted
 
     def plain(self) -> dict[str, Any]:
         gone = np.concatenate([*self._gone, NONE_GONE])
@@ -175,8 +207,10 @@ class SessionLane(SliceLane):
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
         due, head = self._note_due(journal)
+        if len(due) == 0:
+            return lines(0)
         upto = (self._after, self.lateness.past(self._after), self._stride)
-        key, gathered = 0, [lines(0)]
+        key, gathered = 0, []
         while key < self.keys:
             keys = (key, self.keys)
             key, count = compiled_loops().report_sessions(
@@ -186,7 +220,7 @@ class SessionLane(SliceLane):
             if key < self.keys:
                 self._out = lines(4 * len(self._out))
         self.slices.leave(head, self.slices.head[due] - head, journal)
-        return np.concatenate(gathered)
+        return together(gathered)
 
     def _note_due(self, journal: Journal) -> tuple[Array, Array]:
         """Note what `report_sessions` will change of the keys that are due.
@@ -194,7 +228,9 @@ class SessionLane(SliceLane):
         Return these keys, and where their runs begin.
         """
         slices = self.slices
-        keys = np.nonzero(self.due[: self.keys] <= self._after[: max(self.keys, 1)])[0]
+        (keys,) = (self.due[: self.keys] <= self._after[: max(self.keys, 1)]).nonzero()
+        if len(keys) == 0:
+            return keys, slices.head[keys]
         places = span(slices.head[keys], slices.length[keys])
         journal.items(keys, slices.head, slices.length, self.due)
         journal.items(places, slices.meta[:, SESSION_CHANGED], slices.meta[:, SESSION_REPORTED])

@@ -20,7 +20,6 @@ from muntin.slicing.tables import (
 )
 
 
-@entry
 def count_keys(items: Any, more: Any, keys: Any) -> Any:
     """Count the items per key in more[key], which was 0; write each key once and return how many."""
     count = 0
@@ -42,23 +41,28 @@ def wider(need: Any, room: Any) -> Any:
 
 
 @entry
-def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> Any:
-    """Give each run room for more[key] items behind its last; return the arena's new top and the moves.
+def claim_room(
+    items: Any, keys: Any, counted: Any, rooms: Rooms, top: Any, places: Any, moves: Any
+) -> Any:
+    """Give each run room behind its last for the items of its key; wider rooms are at the top.
 
-    Wider rooms are at the top. more[key] is 0 afterwards. If the arena has too few places, nothing
-    changes, and the number of moves is -1.
+    Return (how many keys, each written once; the arena's new top; how many runs move). If the arena has
+    too few places, no room is given, and the number of moves is -1; the next call is told how many keys
+    are `counted`. more[key] is 0 before and afterwards.
     """
     head, length, base, room, more, moved, drift = rooms
+    if counted == 0:
+        counted = count_keys(items, more, keys)
     wanted = top
-    for j in range(len(keys)):
+    for j in range(counted):
         k = keys[j]
         need = length[k] + more[k]
         if head[k] + need > base[k] + room[k] and wider(need, room[k]) > room[k]:
             wanted += wider(need, room[k])
     if wanted > places:
-        return top, -1
+        return counted, top, -1
     count = 0
-    for j in range(len(keys)):
+    for j in range(counted):
         k = keys[j]
         need = length[k] + more[k]
         more[k] = 0
@@ -77,7 +81,7 @@ def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> An
             count += 1
         drift[k] += base[k] - head[k]
         head[k] = base[k]
-    return top, count
+    return counted, top, count
 
 
 @entry
@@ -184,6 +188,18 @@ def find_all(table: Any, lo: Any, hi: Any, t: Any, out: Any) -> None:
     """Find each t[j] among the places lo[j] to hi[j]."""
     for j in range(len(t)):
         out[j] = find(table, lo[j], hi[j], t[j])
+
+
+@entry
+def cut_runs(table: Any, head: Any, length: Any, keys: Any, since: Any, cut: Any) -> Any:
+    """Find how many items of each run start before since[j]; return how many do not, in all runs."""
+    items = 0
+    for j in range(len(keys)):
+        h = head[keys[j]]
+        tail = h + length[keys[j]]
+        cut[j] = find(table, h, tail, since[j]) - h
+        items += tail - h - cut[j]
+    return items
 
 
 def log_step(log: Any, n: Any, step: Any, place: Any, other: Any) -> Any:

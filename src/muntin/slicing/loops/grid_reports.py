@@ -388,14 +388,15 @@ def report_grid(
 
     `keys` are (the first key, behind the last); `space` is (the report, space for a locator). If there
     is a step, starts of slices differ by multiples of it, and a run that has one at each is known by its
-    first and last: its slices are not looked at. Return (the key to go on with, windows); a key whose
-    windows do not fit is not begun.
+    first and last: its slices are not looked at. Return (the key to go on with, windows, slices
+    dropped); a key whose windows do not fit is not begun.
     """
     table, head, length = runs
     due, dirty, first, last = times
     out, places = space
     step = windows.step
     n = 0
+    dropped = 0
     for k in range(keys[0], keys[1]):
         at = k * marks.stride
         upto = marks.upto[at]
@@ -411,15 +412,16 @@ def report_grid(
             run = EvenRun(h, tail, first[k], last[k], step, k, marks.after[at], upto)
             n, wake = report_even_key(run, windows.periods, out, n)
             if n < 0:
-                return k, begin
+                return k, begin, dropped
             due[k] = min(wake, drop_even(run, marks.keep[at], runs, first))
+            dropped += head[k] - h
             continue
         if h < tail:
             asked = Run(table, h, tail, k, marks.after[at], upto)
             found = report_key(asked, dirty[k], marks.past[at], windows, (out, n), places)
             n, wake, pending = found
             if n < 0:
-                return k, begin
+                return k, begin, dropped
         if dirty[k] != NEVER:
             forget_late(table, h, tail, dirty[k])
         if not pending:
@@ -427,8 +429,9 @@ def report_grid(
         kept = find(table, h, tail, marks.keep[at])
         length[k] -= kept - h
         head[k] = kept
+        dropped += kept - h
         if kept < tail:
             first[k] = table[kept, SLICE_START]
             wake = min(wake, next_drop(first[k], upto, marks.keep[at]))
         due[k] = wake
-    return keys[1], n
+    return keys[1], n, dropped

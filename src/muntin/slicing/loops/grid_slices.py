@@ -34,6 +34,7 @@ from muntin.slicing.tables import (
     BatchRows,
     HashTable,
     KeyTimes,
+    KnownEdges,
     Runs,
 )
 
@@ -118,6 +119,19 @@ def slice_starts(measure: Any, edges: Any, guide: Any, out: Any) -> None:
         out[i] = lo
 
 
+def edge_before(edges: Any, t: Any) -> Any:
+    """Return the last edge at or before a time; the first of them is not behind it."""
+    a = 0
+    b = len(edges)
+    while b - a > 1:
+        middle = (a + b) // 2
+        if edges[middle] <= t:
+            a = middle
+        else:
+            b = middle
+    return edges[a]
+
+
 @entry
 def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
     """Find the first row at or behind each edge; both are in order."""
@@ -139,6 +153,26 @@ def cut_rows(measure: Any, edges: Any, rows: Any) -> None:
             else:
                 b = middle
         rows[j] = a
+
+
+def begin_group(found: Any, g: Any, key: Any, start: Any, t: Any, row: Any) -> None:
+    """Write a group that has no rows yet; `t` and `row` are those of its first."""
+    found[g, GROUP_KEY] = key
+    found[g, GROUP_START] = start
+    found[g, GROUP_ROWS] = 0
+    found[g, GROUP_LATE] = 0
+    found[g, GROUP_FIRST] = t
+    found[g, GROUP_LAST] = t
+    found[g, GROUP_ROW] = row
+
+
+def add_row(found: Any, g: Any, t: Any, late: Any) -> None:
+    """Count a row of a time into its group."""
+    found[g, GROUP_ROWS] += 1
+    if late:
+        found[g, GROUP_LATE] += 1
+    found[g, GROUP_FIRST] = min(found[g, GROUP_FIRST], t)
+    found[g, GROUP_LAST] = max(found[g, GROUP_LAST], t)
 
 
 @entry
@@ -170,19 +204,37 @@ def group_rows(
                 g = count
                 count += 1
                 table[slot] = count
-                found[g, GROUP_KEY] = k
-                found[g, GROUP_START] = s
-                found[g, GROUP_ROWS] = 0
-                found[g, GROUP_LATE] = 0
-                found[g, GROUP_FIRST] = times[i]
-                found[g, GROUP_LAST] = times[i]
-                found[g, GROUP_ROW] = i
+                begin_group(found, g, k, s, times[i], i)
         group[i] = g
-        found[g, GROUP_ROWS] += 1
-        if measure[i] < after[k * stride]:
-            found[g, GROUP_LATE] += 1
-        found[g, GROUP_FIRST] = min(found[g, GROUP_FIRST], times[i])
-        found[g, GROUP_LAST] = max(found[g, GROUP_LAST], times[i])
+        add_row(found, g, times[i], measure[i] < after[k * stride])
+    return count
+
+
+@entry
+def group_few(
+    rows: BatchRows, after: Any, stride: Any, known: KnownEdges, group: Any, found: Any
+) -> Any:
+    """Do what `group_rows` does for so few rows that groups are compared one by one.
+
+    Slices begin at `known` edges, and rows.starts is not read. If a row is not between them, return -1.
+    """
+    keys, _, measure, times = rows
+    edges, lo, hi = known
+    count = 0
+    for i in range(len(keys)):
+        t = measure[i]
+        if t < lo or t > hi:
+            return -1
+        s = edge_before(edges, t)
+        g = count - 1
+        while g >= 0 and (found[g, GROUP_KEY] != keys[i] or found[g, GROUP_START] != s):
+            g -= 1
+        if g < 0:
+            g = count
+            count += 1
+            begin_group(found, g, keys[i], s, times[i], i)
+        group[i] = g
+        add_row(found, g, times[i], t < after[keys[i] * stride])
     return count
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from muntin.kernels.loops.instructions import entry
 from muntin.kernels.loops.slice_log import ADD, CLOSE, JOIN, LATE, NEW
 from muntin.slicing.limits import ALWAYS, NEVER
-from muntin.slicing.loops.arena_moves import log_step, open_place
+from muntin.slicing.loops.arena_moves import find, log_step, open_place
 from muntin.slicing.loops.grid_reports import next_drop
 from muntin.slicing.tables import (
     END,
@@ -122,6 +122,22 @@ def join_sessions(
     table[a, SLICE_STALE] = stale
     table[a, SESSION_REPORTED] = 1 if same and table[a, SESSION_REPORTED] == 1 else 0
     return n, lost
+
+
+@entry
+def reached(runs: Runs, keys: Any, first: Any, gap: Any, since: Any) -> None:
+    """Find where the first session begins that a row at first[j] or later may change, and if any does.
+
+    It is the last one that begins more than a gap before; without one, it is the row's time.
+    """
+    table, head, length = runs
+    for j in range(len(keys)):
+        h = head[keys[j]]
+        tail = h + length[keys[j]]
+        since[j] = first[j]
+        if tail > h:
+            p = find(table, h, tail, first[j] - gap)
+            since[j] = table[max(p - 1, h), SLICE_START]
 
 
 def new_session(table: Any, p: Any, found: Any, g: Any) -> None:
