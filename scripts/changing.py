@@ -46,7 +46,13 @@ def smaller(case):
         held = getattr(case, part)
         for name in held if len(held) > 1 else ():
             yield replace(case, **{part: {n: held[n] for n in held if n != name}})
-    for plain in ({"plan": "auto"}, {"ordered": False}, {"emit": "every"}, {"lateness": 0}):
+    for plain in (
+        {"plan": "auto"},
+        {"ordered": False},
+        {"emit": "every"},
+        {"lateness": 0},
+        {"forgets": False},
+    ):
         if any(getattr(case, name) != value for name, value in plain.items()):
             yield replace(case, **plain)
 
@@ -72,7 +78,7 @@ def spelled(case):
     lines = [
         f"windows={case.windows}, aggregates={case.aggregates}, over={case.over}",
         f"lateness={case.lateness}, ordered={case.ordered}, emit={case.emit!r}, plan={case.plan!r}, "
-        f"shards={case.shards}",
+        f"shards={case.shards}, forgets={case.forgets}",
     ]
     for kind, *given in case.steps:
         if kind == "row":

@@ -58,6 +58,9 @@ class Case:
     emit: str = "every"
     plan: str = "auto"
     shards: int = 0
+    forgets: bool = (
+        False  # whether keys of which nothing is left are forgotten as soon as that is so
+    )
     steps: tuple[tuple, ...] = ()
 
     def query(self):
@@ -142,7 +145,7 @@ def made_case(number, changes=CHANGES, shards=0):
         steps.insert(chance.randrange(len(steps)), step)
     for _ in range(chance.choice((0, 0, 1, 3)) if changes else 0):
         steps.insert(chance.randrange(len(steps)), ("bad", chance.random()))
-    return replace(case, steps=tuple(steps))
+    return replace(case, steps=tuple(steps), forgets=chance.random() < 0.5)
 
 
 def some_window(chance):

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from unittest.mock import patch
@@ -9,6 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import muntin as mt
+from muntin.query.operator import LOOK_EVERY, MANY_KEYS
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 from tests.changing_cases import SCHEMA, Changed, bound
@@ -18,6 +20,20 @@ from tests.test_query_properties import KEYS
 
 def run_operator(case):
     """Give a case to an operator; raise AssertionError if it reports anything else than it should."""
+    with forgetting(case):
+        _run_operator(case)
+
+
+@contextmanager
+def forgetting(case):
+    """Let keys be forgotten however few there are, if a case asks for it."""
+    many, often = (1, 1) if case.forgets else (MANY_KEYS, LOOK_EVERY)
+    place = "muntin.query.operator"
+    with patch(f"{place}.MANY_KEYS", many), patch(f"{place}.LOOK_EVERY", often):
+        yield
+
+
+def _run_operator(case):
     changed = Changed(case)
     operator, oracle = changed.query.operator(case.plan), changed.oracle
     consumer, batch = Consumer(oracle, case.emit), []
@@ -67,7 +83,8 @@ class MemoryBlocks(dict):
 def run_shards(case):
     """Give a case to shards; the rows up to a watermark are a micro-batch."""
     chance = random.Random(len(case.steps))
-    with patch("muntin.spark.shard.SHORT_LOG", chance.choice((1, 400, 1 << 16))):
+    short = chance.choice((1, 400, 1 << 16))
+    with forgetting(case), patch("muntin.spark.shard.SHORT_LOG", short):
         _run_shards(case, chance)
 
 

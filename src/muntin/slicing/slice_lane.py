@@ -279,9 +279,8 @@ class SliceLane(Lane):
         self.keys = int(np.count_nonzero(alive))
         padded = np.append(alive, np.zeros(self.slices.keys - len(alive), np.bool_))
         for name in (*self.DERIVED, *self.PER_KEY):
-            held = getattr(self, name)
-            if len(held) == len(padded):
-                setattr(self, name, held[padded])
+            if name not in self._shared:
+                setattr(self, name, getattr(self, name)[padded])
         self.slices.compact(padded)
         self.since.keep_keys(alive)
         if self.over is not None:
