@@ -97,7 +97,7 @@ class SessionLane(SliceLane):
         """Return which rows count (whose own session would not be past), and those folded."""
         del journal
         folded_as = self._folded_as(rows)
-        shared: Prepared | None = rows.folded.get(folded_as)
+        _, shared = rows.folded.get(folded_as, (None, None))
         if shared is not None and self._takes(shared, len(rows)):
             return None, shared
         counts = self._counts(rows.keys, rows.times)
@@ -108,14 +108,13 @@ class SessionLane(SliceLane):
         prepared = self._grouped(taken if self.kept is None else taken.in_order())
         if not all_count:
             return counts, prepared
-        rows.folded[folded_as] = prepared
+        rows.folded[folded_as] = (rows, prepared)
         return None, prepared
 
     def _folded_as(self, rows: Rows) -> tuple[object, ...]:
-        """Return what is folded of rows, whatever the gap."""
-        pairs = zip(rows.inputs, self.partials, strict=True)
-        folds = ((id(inputs), id(column.kernels)) for inputs, column in pairs)
-        return ("sessions", self.kept is None, *folds)
+        """Return what is folded of rows, whatever the gap: the same arrays by the same kernels."""
+        taken = (rows.keys, rows.times, *rows.inputs, *(column.kernels for column in self.partials))
+        return ("sessions", self.kept is None, *map(id, taken))
 
     def _takes(self, shared: Prepared, rows: int) -> bool:
         """Whether groups of a shorter gap can be taken for the rows: they are few, and all count."""
