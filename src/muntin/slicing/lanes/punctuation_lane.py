@@ -10,66 +10,49 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.kernels.loops.slice_log import LOG_COLUMNS
-from muntin.slicing.arena import span, whole
+from muntin.slicing.arena import span
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.loops.punctuated_slices import Changed, Cursors, OpeningRows
-from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import KeptRows, Rows, opening
-from muntin.slicing.slice_lane import SliceLane, earliest, lifted
+from muntin.slicing.slice_lane import earliest, lifted
 from muntin.slicing.tables import (
-    END,
-    GONE_COLUMNS,
-    GONE_FIRST,
-    GONE_KEY,
-    GONE_LAST,
     GROUP_COLUMNS,
     GROUP_KEY,
     GROUP_START,
-    KEY,
-    KIND,
     PUNCTUATED_CHANGED,
     PUNCTUATED_COLUMNS,
     PUNCTUATED_END,
     PUNCTUATED_OPENED,
-    REPORT_COLUMNS,
-    RETRACT,
     SLICE_LAST,
     SLICE_ROWS,
     SLICE_START,
-    START,
 )
+from muntin.slicing.window_slices import WindowSliceLane
 from muntin.windows import Punctuation
 
-NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 
-
-class PunctuationLane(SliceLane):
+class PunctuationLane(WindowSliceLane):
     """The windows of one punctuation; which rows open one comes with the rows (`rows.opening`)."""
 
     IN_LIVES: ClassVar[bool] = True
-    PER_KEY: ClassVar[tuple[str, ...]] = ("_after", "_begins")
-    DERIVED: ClassVar[tuple[str, ...]] = (*SliceLane.DERIVED, "_since")
+    PER_KEY: ClassVar[tuple[str, ...]] = (*WindowSliceLane.PER_KEY, "_begins")
+    DERIVED: ClassVar[tuple[str, ...]] = (*WindowSliceLane.DERIVED, "_since")
 
     def __init__(
         self, name: str, window: Punctuation, partials: list[Partials], setting: Setting
     ) -> None:
-        super().__init__([name], partials, PUNCTUATED_COLUMNS, not setting.ordered)
+        form = {"per_key": setting.ordered, "keeps_rows": not setting.ordered}
+        super().__init__(name, window, partials, PUNCTUATED_COLUMNS, **form)
         if not setting.ordered:
             self.kept = KeptRows(self._rows_of(partials))
-        self.windows = {name: window}
         self.lateness = setting.lateness
         self._opens = opening(name)
-        self._stride = int(setting.ordered)
-        self._after = np.full(int(not setting.ordered), ALWAYS)
-        self._shared = set() if setting.ordered else {"_after"}
         self._since = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)  # the last time of a row that was not seen
         self._unknown = ALWAYS  # the same of keys that are new
-        self._gone: list[Array] = []
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -90,8 +73,6 @@ class PunctuationLane(SliceLane):
         super().grow_keys(keys, watermark)
         self._since = longer(self._since, self.slices.keys, NEVER)
         self._begins = longer(self._begins, self.slices.keys, self._unknown)
-        if self._stride:
-            self._after = longer(self._after, self.slices.keys, watermark)
 
     # Rows come in
 
@@ -131,22 +112,20 @@ class PunctuationLane(SliceLane):
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put the groups into their slices, some of which they split."""
-        found, group, space = prepared.found, 0, len(prepared.found)
-        self._note_touched(found, journal)
-        keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
-        while group < len(found):
-            log = np.empty((3 * space, LOG_COLUMNS), np.int64)
-            gone = np.empty((space, GONE_COLUMNS), np.int64)
-            group, steps, lost = compiled_loops().place_punctuated(
-                group, found, self.slices.runs(), Changed(self.due, self._since), Notes(log, gone)
-            )
-            self._gone.append(gone[:lost])
-            self.follow(prepared, keys, log, steps)
+        found = prepared.found
+        self._note_groups(found, journal)
+        place = compiled_loops().place_punctuated
+        keys = self._place(
+            prepared,
+            lambda group, notes: place(
+                group, found, self.slices.runs(), Changed(self.due, self._since), notes
+            ),
+        )
         if self.kept is not None:
             self._stale.append(keys)  # a slice that was split
             self.kept.insert(prepared.rows, prepared.kept, journal)
 
-    def _note_touched(self, found: Array, journal: Journal) -> None:
+    def _note_groups(self, found: Array, journal: Journal) -> None:
         """Note the slices that groups may extend or split, and all behind them."""
         keys, first = earliest(found[:, GROUP_KEY], found[:, GROUP_START], self.slices.keys)
         head = self.slices.head[keys]
@@ -155,9 +134,8 @@ class PunctuationLane(SliceLane):
         compiled_loops().find_all(self.slices.meta, head, tail, first, at)
         before = np.where(tail > head, np.maximum(at - 2, head), 0)  # the last two may be joined
         since = np.where(tail > head, self.slices.meta[before, SLICE_START], first)
-        journal.items(keys, self.due, self._since)
-        journal.length(self._gone, self._stale)
-        self.slices.note(journal, keys, np.minimum(since, first))
+        journal.items(keys, self._since)
+        self._note_touched(keys, np.minimum(since, first), journal)
 
     def _rows_within(
         self, kept: KeptRows, places: Array, lo: Array, hi: Array
@@ -171,50 +149,39 @@ class PunctuationLane(SliceLane):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that are complete or have changed, and retract those that are no more."""
         self.refresh(journal)
-        gone = np.concatenate([*self._gone, NONE_GONE])
-        self._gone = []
-        retracted = np.zeros((len(gone), REPORT_COLUMNS), np.int64)
-        retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
-        retracted[:, END], retracted[:, KIND] = gone[:, GONE_LAST], RETRACT
-        windows = np.concatenate([retracted, self._due(watermark, journal)])
+        windows = self._with_retractions(self._due(watermark, journal), 0)
         report = self.answer(windows, journal)
         self.drop_kept(journal)
         return report
 
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
-        past = self.lateness.past(self._after)
-        self._note_due(journal)
-        key, gathered = 0, [lines(0)]
-        while key < self.keys:
-            key, count = compiled_loops().report_punctuated(
-                (key, self.keys),
-                self.slices.runs(),
-                Changed(self.due, self._since),
-                (self._after, past, self._stride),
-                self._begins,
-                self._out,
-            )
-            gathered.append(self._out[:count].copy(order="F"))
-            if key < self.keys:
-                self._out = lines(4 * len(self._out))
-        return np.concatenate(gathered)
+        due, head = self._note_due(journal)
+        if len(due) == 0:
+            return lines(0)
+        marks = (self._after, self.lateness.past(self._after), self._stride)
+        changed, report = Changed(self.due, self._since), compiled_loops().report_punctuated
+        windows = self._gather(
+            lambda keys: report(keys, self.slices.runs(), changed, marks, self._begins, self._out)
+        )
+        self.slices.leave(head, self.slices.head[due] - head, journal)
+        return windows
 
-    def _note_due(self, journal: Journal) -> None:
-        """Note what `report_punctuated` will change of the keys that are due."""
-        slices = self.slices
-        keys = np.nonzero(self.due[: self.keys] <= self._after[: max(self.keys, 1)])[0]
+    def _note_due(self, journal: Journal) -> tuple[Array, Array]:
+        """Note what `report_punctuated` will change of the keys that are due.
+
+        Return these keys, and where their runs begin.
+        """
+        slices, keys = self.slices, self._due_keys()
         head = slices.head[keys]
         tail, first = head + slices.length[keys], np.empty(len(keys), np.int64)
         compiled_loops().find_all(slices.meta, head, tail, self._since[keys], first)
         places = span(first, tail - first)
         journal.items(keys, slices.head, slices.length, self.due, self._since)
         journal.items(places, slices.meta[:, PUNCTUATED_CHANGED], slices.meta[:, PUNCTUATED_END])
+        return keys, head
 
     # Windows and keys come and go
-
-    def remove(self, name: str, latest: int) -> None:
-        raise NotImplementedError(f"{name!r} is the only window of its lane")
 
     def join_stream(self, joining: Joining) -> None:
         self._unknown = joining.forgotten
@@ -223,16 +190,10 @@ class PunctuationLane(SliceLane):
     # State
 
     def plain(self) -> dict[str, Any]:
-        gone = np.concatenate([*self._gone, NONE_GONE])
-        return {**super().plain(), "gone": gone, "unknown": self._unknown}
+        return {**super().plain(), "unknown": self._unknown}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
-        gone = whole(plain["gone"], GONE_COLUMNS)
-        keys = gone[:, GONE_KEY]
-        if len(gone) and not 0 <= keys.min() <= keys.max() < self.keys:
-            raise ValueError(f"windows are gone of keys that are not among {self.keys}")
-        self._gone = [gone]
         self._unknown = int(plain["unknown"])
         self._since[: self.keys] = ALWAYS
 

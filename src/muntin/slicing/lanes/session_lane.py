@@ -6,49 +6,37 @@ Sessions of commutative aggregates need no rows (EDBT 2019, section 5.1): a sess
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.kernels.loops.slice_log import LOG_COLUMNS
-from muntin.slicing.arena import span, whole
-from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
+from muntin.slicing.arena import span
+from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.loops.session_slices import Notes
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
-from muntin.slicing.slice_lane import SliceLane, earliest
+from muntin.slicing.slice_lane import earliest
 from muntin.slicing.tables import (
-    END,
-    GONE_COLUMNS,
-    GONE_FIRST,
-    GONE_KEY,
-    GONE_LAST,
     GROUP_COLUMNS,
     GROUP_FIRST,
     GROUP_KEY,
-    KEY,
-    KIND,
-    RETRACT,
     SESSION_CHANGED,
     SESSION_COLUMNS,
     SESSION_REPORTED,
     START,
 )
+from muntin.slicing.window_slices import WindowSliceLane
 from muntin.windows import Session
 
 FEW_GROUPS = 8
 """Where a group has fewer rows, folding the rows takes no longer than going through the groups."""
-NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
 
 
-class SessionLane(SliceLane):
+class SessionLane(WindowSliceLane):
     """The sessions of one gap; of those that were added later, only what `begins` by a time is whole."""
-
-    PER_KEY: ClassVar[tuple[str, ...]] = ("_after",)
 
     def __init__(
         self,
@@ -60,14 +48,10 @@ class SessionLane(SliceLane):
         per_key: bool,
         keeps_rows: bool,
     ) -> None:
-        super().__init__([name], partials, SESSION_COLUMNS, keeps_rows)
-        self.windows = {name: window}
+        form = {"per_key": per_key, "keeps_rows": keeps_rows}
+        super().__init__(name, window, partials, SESSION_COLUMNS, **form)
         self.gap = self.turn = window.gap
         self.lateness = lateness
-        self._stride = int(per_key)
-        self._after = np.full(int(not per_key), ALWAYS)
-        self._shared = set() if per_key else {"_after"}
-        self._gone: list[Array] = []
         self.begins = ALWAYS
 
     @classmethod
@@ -84,14 +68,6 @@ class SessionLane(SliceLane):
 
     def join_stream(self, joining: Joining) -> None:
         self.begins = joining.latest + self.gap + 1  # no row before belongs to such a session
-
-    def remove(self, name: str, latest: int) -> None:
-        raise NotImplementedError(f"{name!r} is the only window of its lane")
-
-    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
-        super().grow_keys(keys, watermark)
-        if self._stride:
-            self._after = longer(self._after, self.slices.keys, watermark)
 
     def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
         """Return which rows count (whose own session would not be past), and those folded."""
@@ -134,73 +110,36 @@ class SessionLane(SliceLane):
         count = compiled_loops().group_sessions(*arguments)
         return self.fold(rows, None if count == 1 else group, found[:count])
 
-    def alive(self) -> Array:
-        alive = super().alive()
-        for gone in self._gone:
-            alive[gone[:, GONE_KEY]] = True
-        return alive
-
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put the groups into the sessions they touch."""
-        found, group, space = prepared.found, 0, len(prepared.found)
-        self._note_touched(found, journal)
-        keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
-        while group < len(found):
-            log = np.empty((4 * space, LOG_COLUMNS), np.int64)
-            gone = np.empty((space, GONE_COLUMNS), np.int64)
-            group, steps, lost = compiled_loops().place_sessions(
-                group, found, self.gap, self.slices.runs(), self.due, Notes(log, gone)
-            )
-            if lost:
-                self._gone.append(gone[:lost])
-            self.follow(prepared, keys, log, steps)
-            space *= 2
-        if self.kept is not None:
-            self.kept.insert(prepared.rows, prepared.kept, journal)
-
-    def _note_touched(self, found: Array, journal: Journal) -> None:
-        """Note the sessions that groups may extend or join, and all behind them."""
+        found = prepared.found
         keys, first = earliest(found[:, GROUP_KEY], found[:, GROUP_FIRST], self.slices.keys)
         since = np.empty(len(keys), np.int64)
         compiled_loops().reached(self.slices.runs(), keys, first, self.gap, since)
-        journal.items(keys, self.due)
-        journal.length(self._gone, self._stale)
-        self.slices.note(journal, keys, since)
+        self._note_touched(keys, since, journal)
+        place = compiled_loops().place_sessions
+        self._place(
+            prepared,
+            lambda group, notes: place(group, found, self.gap, self.slices.runs(), self.due, notes),
+        )
+        if self.kept is not None:
+            self.kept.insert(prepared.rows, prepared.kept, journal)
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the sessions that are complete or have changed, and retract those that are no more."""
         self.refresh(journal)
-        windows = self._due(watermark, journal)
-        if self._gone:
-            windows = np.concatenate([self._retracted(), windows])
+        windows = self._with_retractions(self._due(watermark, journal), self.gap)
         if self.begins > ALWAYS:
             windows = windows[windows[:, START] >= self.begins]
         report = self.answer(windows, journal)
         self.drop_kept(journal)
         return report
 
-    def _retracted(self) -> Array:
-        """Return the sessions that were reported and are no more, and forget them."""
-        gone = np.concatenate(self._gone)
-        self._gone = []
-        retracted = lines(len(gone))
-        retracted[:] = 0
-        retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
-        retracted[:, END] = gone[:, GONE_LAST] + self.gap
-        retracted[:, KIND] = RETRACT
-        return retracted
-
     def plain(self) -> dict[str, Any]:
-        gone = np.concatenate([*self._gone, NONE_GONE])
-        return {**super().plain(), "gone": gone, "begins": self.begins}
+        return {**super().plain(), "begins": self.begins}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
-        gone = whole(plain["gone"], GONE_COLUMNS)
-        keys = gone[:, GONE_KEY]
-        if len(gone) and not 0 <= keys.min() <= keys.max() < self.keys:
-            raise ValueError(f"sessions are gone of keys that are not among {self.keys}")
-        self._gone = [gone]
         self.begins = int(plain["begins"])
 
     def _due(self, watermark: Array, journal: Journal) -> Array:
@@ -209,25 +148,19 @@ class SessionLane(SliceLane):
         if len(due) == 0:
             return lines(0)
         upto = (self._after, self.lateness.past(self._after), self._stride)
-        key, gathered = 0, []
-        while key < self.keys:
-            keys = (key, self.keys)
-            key, count = compiled_loops().report_sessions(
-                keys, self.slices.runs(), self.due, upto, self.gap, self._out
-            )
-            gathered.append(self._out[:count].copy(order="F"))
-            if key < self.keys:
-                self._out = lines(4 * len(self._out))
+        report = compiled_loops().report_sessions
+        windows = self._gather(
+            lambda keys: report(keys, self.slices.runs(), self.due, upto, self.gap, self._out)
+        )
         self.slices.leave(head, self.slices.head[due] - head, journal)
-        return together(gathered)
+        return windows
 
     def _note_due(self, journal: Journal) -> tuple[Array, Array]:
         """Note what `report_sessions` will change of the keys that are due.
 
         Return these keys, and where their runs begin.
         """
-        slices = self.slices
-        (keys,) = (self.due[: self.keys] <= self._after[: max(self.keys, 1)]).nonzero()
+        slices, keys = self.slices, self._due_keys()
         if len(keys) == 0:
             return keys, slices.head[keys]
         places = span(slices.head[keys], slices.length[keys])
