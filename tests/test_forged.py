@@ -89,7 +89,7 @@ WHOLE = {
 def test_a_forgery_is_refused(name):
     query, state = filled()
     part, change = {**SLICES, **WHOLE}[name]
-    held = state if name in WHOLE else state["lanes"][0][2]["slices"]
+    held = state if name in WHOLE else state["lanes"][0][3]["slices"]
     query.restore(seal(state))
     held[part] = change(held[part])
     with pytest.raises(mt.SnapshotError):
