@@ -138,7 +138,9 @@ def test_a_wrong_window_is_told_with_what_was_meant(text, told):
 
 def test_a_plan_that_is_not_known_is_named(tmp_path):
     query = 'time = "at"\nplan = "fastest"\nwatermark = "1 s"'
-    with pytest.raises(JobError, match=r"\[query\] plan: a plan is one of auto, worst case.* 'fastest'"):
+    with pytest.raises(
+        JobError, match=r"\[query\] plan: a plan is one of auto, worst case.* 'fastest'"
+    ):
         read_job(write(tmp_path, source=STREAM, query=query))
 
 
