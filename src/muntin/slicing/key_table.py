@@ -386,7 +386,8 @@ class _Texts(_Words):
         return hashed
 
     def _values(self) -> pa.Array:
-        buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.texts)]
+        texts = self.texts[: self.ends[self.count]]  # what is behind them would get into snapshots
+        buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(texts)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.count, buffers)
 
 

@@ -38,10 +38,11 @@ class Since:
 
     def keep_keys(self, alive: Array) -> None:
         """Forget the keys that are not alive."""
-        self._upto = {
+        kept = {
             i: longer(last, len(alive), ALWAYS)[: len(alive)][alive]
             for i, last in self._upto.items()
         }
+        self._upto = {i: last for i, last in kept.items() if (last > ALWAYS).any()}
 
     def hide(self, report: Report, first: Array) -> None:
         """Take results away from windows that hold anything from before, given their first items."""
