@@ -203,6 +203,7 @@ def test_secrets_are_not_shown(tmp_path):
 ADDRESSES = [
     "s3a://key:hidden@bucket/plugs",
     "s3a://key:hid/den@hidden@bucket/plugs",
+    "mongodb://a:hidden'hidden@one,b:hidden@two/plugs",
     "hdfs://hidden@host/plugs",
     "https://host/plugs?sig=1&access_token=hidden",
     "jdbc:x://host:5432/db;user=me;password=hidden;ssl=true",

@@ -4,8 +4,10 @@ Each case is one of a family; test_numbers.py and test_number_places.py try the 
 """
 
 import datetime as dt
+import math
+import random
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +17,10 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.kernels.codegen.build import compiled
+from muntin.kernels.codegen.layout import Layout
 
+FLOATS = Layout((np.dtype(np.float64),), False)
 NOW = 1_750_000_000_000_000_000  # nanoseconds since 1970
 
 
@@ -155,6 +160,37 @@ def test_spreads_of_large_integers(values):
     var = float(sum((x - mean) ** 2 for x in values) / (len(values) - 1))
     assert one_window(mt.Var, values) == pytest.approx(var, rel=1e-9)
     assert one_window(mt.Std, values) == pytest.approx(var**0.5, rel=1e-9)
+
+
+MOST = 1.7976931348623157e308
+PRECISE = Context(prec=60)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e160, 1e151, 1.0, 1e-134, 1e-160, 1e-300])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
+def test_spreads_of_floats_of_every_size(size, offset):
+    rng = random.Random(f"{size} {offset}")
+    values = [size * (offset + rng.choice([1, 1, -2, rng.uniform(-1, 1)])) for _ in range(13)]
+    exact = [Fraction(x) for x in values]
+    mean = sum(exact) / 13
+    var = sum((x - mean) ** 2 for x in exact) / 12
+    std = PRECISE.divide(Decimal(var.numerator), Decimal(var.denominator)).sqrt(PRECISE)
+    assert one_window(mt.Std, values) == pytest.approx(float(std), rel=1e-9, abs=0)
+    var = math.inf if var > MOST else float(var)
+    assert one_window(mt.Var, values) == pytest.approx(var, rel=1e-9, abs=1e-322)
+    assert one_window(mt.Std, [values[0]] * 5) == 0.0
+    for each in (float, Fraction, Decimal):
+        window = mt.TwoStacksLite(mt.Std())
+        window.bulk_insert(map(each, values))
+        assert window.query() == pytest.approx(float(std), rel=1e-9, abs=0)
+
+
+def test_results_at_the_largest_float():
+    assert one_window(mt.RelativeVariation, [-MOST, MOST]) == 2.0
+    assert one_window(mt.RelativeVariation, [MOST / 2, MOST]) == 0.5
+    assert one_window(mt.GeoMean, [MOST] * 7) == pytest.approx(MOST, rel=1e-9)
+    assert one_window(mt.GeoMean, [MOST, math.inf]) == math.inf
+    assert math.isnan(mt.rolling([0.0, math.inf], 2, mt.RelativeVariation())[-1])
 
 
 def test_text_is_for_concat():
@@ -560,3 +596,29 @@ def test_the_time_column_keeps_its_zone_or_none(turned):
     with pytest.raises(TypeError, match="'t'"):
         op.process({"t": pa.array([1], later)})
     assert op.complete()["r"].to_pylist() == [1]
+
+
+# Speed that follows from what is made once
+
+
+@pytest.mark.parametrize("make", [mt.Std, mt.Var])
+def test_kernels_are_made_once_for_aggregates_that_are_equal(make):
+    assert make("v") == make("v") != make("w")
+    assert make() != make(ddof=0)
+    assert compiled(make(), FLOATS) is compiled(make(), FLOATS)
+
+
+@pytest.mark.parametrize("closed", ["right", "both", "left", "neither"])
+@pytest.mark.parametrize("least", [1, 2, 3, 50])
+def test_windows_of_time_with_too_few_rows_have_no_result(closed, least):
+    rng = np.random.default_rng(least)
+    for size in (1, 2, 7):
+        times = np.sort(rng.integers(0, 20, 30))
+        column, on = pa.array(np.arange(30)), times.astype("M8[us]")
+        options = {"on": on, "closed": closed, "min_periods": least}
+        results = mt.rolling(column, f"{size} us", mt.Count(), **options).to_pylist()
+        for k, t in enumerate(times):
+            first = t - size + (closed in ("right", "neither"))
+            last = t - (closed in ("left", "neither"))
+            rows = int(np.count_nonzero((times[: k + 1] >= first) & (times[: k + 1] <= last)))
+            assert results[k] == (rows if rows >= least else None)

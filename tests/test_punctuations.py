@@ -30,7 +30,7 @@ def follow(current, table):
             del current[window]
         else:
             assert (row["kind"] == "update") == (window in current)
-            current[window] = {name: row[name] for name in AGGREGATES}
+            current[window] = {name: row[name] for name in row if name in AGGREGATES}
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -40,16 +40,17 @@ def test_random_streams_give_the_windows_of_the_definition(first_seed, ordered):
         draw = random.Random(seed)
         lateness = 0 if ordered else draw.choice([0, 3, 15, 100])
         windows = {"p": draw.choice([BY_COLUMN, BY_FUNCTION])}
+        chosen = AGGREGATES if draw.random() < 0.5 else {"sum": AGGREGATES["sum"]}
         query = mt.Query(
             time="t",
             keys=("k",),
             windows=windows,
-            aggregates=AGGREGATES,
+            aggregates=chosen,
             lateness=lateness,
             ordered=ordered,
         )
         operator = query.operator(draw.choice(["auto", "eager"]))
-        oracle = WindowOracle(windows, AGGREGATES, lateness, keys=("k",), ordered=ordered)
+        oracle = WindowOracle(windows, chosen, lateness, keys=("k",), ordered=ordered)
         current, now, numbers = {}, 0, iter(range(1000))
         for _ in range(draw.randint(1, 8)):
             now, rows = a_batch(draw, now, ordered, numbers)
@@ -80,7 +81,7 @@ def test_out_of_order_the_rows_of_windows_that_may_change_are_kept():
     for t in range(1000):
         operator.process({"t": [t], "p": [t % 10 == 0]})
         operator.advance(t)
-    assert operator.counters.rows_kept <= 40
+    assert 20 <= operator.counters.rows_kept <= 40
     assert operator.counters.slices <= 4
 
 

@@ -191,8 +191,13 @@ def streams(draw, ordered=False):
         draw(st.integers(1, 4)),
         draw(st.one_of(st.integers(-100, 100), st.just(THIS_YEAR))),
     )
+    return written(draw(st.lists(events, min_size=least, max_size=120)), keys, clock, ordered)
+
+
+def written(drawn, keys, clock, ordered):
+    """Return a stream of what was drawn: some keys, and a clock that goes on with each row."""
     stream = []
-    for n, event in enumerate(draw(st.lists(events, min_size=least, max_size=120))):
+    for n, event in enumerate(drawn):
         key = event.key % keys
         if event.kind == "row":
             clock += event.step

@@ -318,7 +318,9 @@ def test_a_push_that_is_stopped_while_the_ring_moves_is_undone(seed, what, monke
 @pytest.mark.parametrize("last", [1, 1500, 2_000_000])
 def test_a_compiled_window_that_was_long_holds_little(last):
     n = 1 << 20
-    window = mt.Rolling("1 s", mt.Max())
+    window, other = mt.Rolling("1 s", mt.Max()), mt.Rolling("1 s", mt.Max())
+    for rows in (np.arange(100), np.array([10**7])):  # what is compiled is not held by a window
+        other.push(rows.astype(float), on=rows)
     tracemalloc.start()
     try:
         window.push(np.arange(n, dtype=float), on=np.arange(n))

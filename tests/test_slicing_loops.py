@@ -72,8 +72,9 @@ def whole(*shape, fill=0):
 def test_runs_keep_their_items_while_rooms_are_claimed(seed):
     draw = random.Random(seed)
     keys, places = 4, 4096
-    rooms = Rooms(*(whole(keys) for _ in range(5)), np.zeros(keys, np.bool_))
+    rooms = Rooms(*(whole(keys) for _ in range(5)), np.zeros(keys, np.bool_), whole(keys))
     items, top, held = whole(places, 1), 0, [[] for _ in range(keys)]
+    dropped = [0] * keys
     for number in range(60):
         new = np.array([draw.randrange(keys) for _ in range(draw.randint(1, 6))])
         found = whole(len(new))
@@ -89,18 +90,20 @@ def test_runs_keep_their_items_while_rooms_are_claimed(seed):
         if draw.random() < 0.5:  # the oldest leave
             k = draw.randrange(keys)
             gone = draw.randint(0, len(held[k]))
+            dropped[k] += gone
             rooms.head[k] += gone
             rooms.length[k] -= gone
             del held[k][:gone]
         for k in range(keys):
             first = rooms.head[k]
             assert items[first : first + rooms.length[k], 0].tolist() == held[k]
+            assert first - rooms.drift[k] == dropped[k]
             assert rooms.base[k] <= first
             assert first + rooms.length[k] <= rooms.base[k] + rooms.room[k]
 
 
 def test_a_full_arena_claims_nothing():
-    rooms = Rooms(*(whole(1) for _ in range(5)), np.zeros(1, np.bool_))
+    rooms = Rooms(*(whole(1) for _ in range(5)), np.zeros(1, np.bool_), whole(1))
     rooms.more[0] = 3
     assert arena_moves.claim_room(np.array([0]), rooms, 0, 2, whole(1, 3)) == (0, -1)
     assert rooms.more[0] == 3

@@ -66,7 +66,7 @@ class WindowOracle:
             spans = [
                 (start, end)
                 for start, end in own_spans(window, t)
-                if end + self.lateness > self.watermark
+                if end + self._allowed(end) > self.watermark
             ]
             if spans:
                 self.counted[name][key].append(Row(t, self.rows, values, spans))
@@ -75,6 +75,12 @@ class WindowOracle:
         self.late += t < self.watermark
         self.dropped += not counts
         self.last_time[key] = t
+
+    def _allowed(self, _end):
+        return self.lateness
+
+    def _values(self, _name, _start, rows):
+        return {column: fold(a, rows) for column, a in self.aggregates.items()}
 
     def _changes(self):
         before, self.reported, results = self.reported, {}, {}
@@ -85,7 +91,7 @@ class WindowOracle:
             if known and known[0] == content:
                 self.reported[identity] = known
                 continue
-            values = {column: fold(a, rows) for column, a in self.aggregates.items()}
+            values = self._values(name, start, rows)
             self.reported[identity] = content, start, values
             results[key, name, start, end] = ("update" if known else "result", values)
         return results, before.keys() - self.reported.keys()

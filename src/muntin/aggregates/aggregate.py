@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import is_not
-from typing import Any
+from typing import Any, Protocol
 
 Partial = Any
 
@@ -26,12 +26,25 @@ RESULTS = (
 )
 """The rules for the type of a result, given the types of the columns."""
 OVERFLOWS = ("error", "null")
-FUNCTIONS = ("lift", "combine", "lower", "inverse", "encode", "decode", "gather")
+FUNCTIONS = ("lift", "combine", "lower", "inverse", "encode", "decode", "multiset", "gather")
 
 
 def as_is(value: Any) -> Any:
     """Return the value unchanged: the lift or lower of an aggregate that needs none."""
     return value
+
+
+class Multiset(Protocol):
+    """What a window holds, kept while it slides: partials go in and come out in any order."""
+
+    def add(self, partial: Partial) -> None:
+        """Add what a partial stands for."""
+
+    def remove(self, partial: Partial) -> None:
+        """Remove what a partial stands for, which was added."""
+
+    def result(self) -> Any:
+        """Return what lower returns for all that is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,9 @@ class Aggregate:
     (numbers, text, bytes, tuples, lists, dicts) and back; plain partials need neither. `kernel` is
     the compilable form of a built-in aggregate, `rank` the share of values below an order statistic
     and whether it lies between two values, `results` the names of a result's parts, if it has several,
-    `gather` the partial of many values at once, where that is cheaper than to combine them.
+    `gather` the partial of many values at once, where that is cheaper than to combine them. `multiset`
+    makes what a window over slices is kept as between reports, where partials grow with their values:
+    partials are added to it and removed from it in place.
 
     `result` is the rule for the type of a result, one of RESULTS, or a tuple of rules if a result has
     several parts; without a rule the type is found from the results. `overflow` says what becomes of a
@@ -124,6 +139,7 @@ class Aggregate:
     overflow: str = "error"
     version: int | str | None = None
     parameters: tuple[tuple[str, Any], ...] = ()
+    multiset: "Callable[[], Multiset] | None" = None
     picks: bool = False
     gives_rows: bool = False
     counts_rows: bool = False
@@ -133,7 +149,7 @@ class Aggregate:
     def __post_init__(self) -> None:
         if self.is_built_in and any(map(is_not, self.made_of[1:], functions_of(self))):
             self._disown()
-        for field in ("lift", "combine", "lower", "inverse", "encode", "decode"):
+        for field in FUNCTIONS:
             function = getattr(self, field)
             if function is not None and not callable(function):
                 raise TypeError(
@@ -183,6 +199,7 @@ class Aggregate:
         version, *functions = self.made_of
         dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None, "result": ""}
         dropped |= {"version": None} if self.version == version else {}
+        dropped |= {"multiset": None} if self.multiset is functions[-2] else {}
         dropped |= {"gather": None} if self.gather is functions[-1] else {}
         for name, value in dropped.items():
             object.__setattr__(self, name, value)

@@ -279,7 +279,13 @@ def _relative_variation(partial: Pair) -> float | None:
 
 
 def _relative_variation_of_values(partial: Pair, _n: int) -> float:
-    return float((partial[1] - partial[0]) / partial[1]) if partial[1] else math.nan
+    least, greatest = partial
+    if greatest == 0:
+        return math.nan
+    difference = greatest - least
+    if difference == math.inf:  # of halves it is finite, if both values are
+        return float((greatest / 2 - least / 2) / (greatest / 2))
+    return float(difference / greatest)
 
 
 def _relative_variation_of_whole_numbers(partial: Pair, _n: int) -> float:

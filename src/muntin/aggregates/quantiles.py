@@ -10,14 +10,20 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.multisets import RankedValues
 from muntin.aggregates.numbers import as_python, between
 from muntin.aggregates.parameters import exact_share
 
 Runs = tuple[tuple[Any, ...], tuple[int, ...], int]
+At = Callable[[int], Any]
+"""The value of a rank, counted from 1."""
+Statistic = Callable[[int, At], Any]
+"""What is asked of a number of values."""
 
 
 def Median(column: str | None = None) -> Aggregate:
@@ -52,12 +58,12 @@ def Quantile(
         raise ValueError(
             f'quantile: interpolation must be "nearest_rank" or "linear", got {interpolation!r}'
         )
-    lower = _nearest_rank(share) if interpolation == "nearest_rank" else _linear(share)
+    statistic = _nearest_rank(share) if interpolation == "nearest_rank" else _linear(share)
     linear = interpolation == "linear"
     return _ranked(
         f"quantile({q}, {interpolation})",
         "mean" if linear else "value",
-        lower,
+        statistic,
         column,
         (share, linear),
         {"q": q, "interpolation": interpolation},
@@ -67,7 +73,7 @@ def Quantile(
 def _ranked(
     name: str,
     result: str,
-    lower: Callable[[Runs], Any],
+    statistic: Statistic,
     column: str | None,
     rank: tuple[Fraction, bool],
     parameters: dict[str, Any] | None = None,
@@ -79,13 +85,14 @@ def _ranked(
         identity=((), (), 0),
         lift=_run,
         combine=_merge,
-        lower=lower,
+        lower=_of_runs(statistic),
         inverse=_remove,
         commutative=True,
         holistic=True,
         columns=named(column),
         rank=rank,
         gather=_runs,
+        multiset=partial(RankedValues, statistic),
     )
 
 
@@ -130,34 +137,39 @@ def _at_rank(partial: Runs, rank: int) -> Any:
     return values[run] if run < len(values) else math.nan
 
 
-def _median(partial: Runs) -> Any:
-    n = _size(partial)
+def _median(n: int, at: At) -> Any:
     if n == 0:
         return None
     if n % 2:
-        return _at_rank(partial, n // 2 + 1)
-    low, high = _at_rank(partial, n // 2), _at_rank(partial, n // 2 + 1)
-    return between("median", low, high, Fraction(1, 2))
+        return at(n // 2 + 1)
+    return between("median", at(n // 2), at(n // 2 + 1), Fraction(1, 2))
 
 
-def _nearest_rank(share: Fraction) -> Callable[[Runs], Any]:
-    def lower(partial: Runs) -> Any:
-        n = _size(partial)
-        return _at_rank(partial, max(1, math.ceil(share * n))) if n else None
+def _nearest_rank(share: Fraction) -> Statistic:
+    def statistic(n: int, at: At) -> Any:
+        return at(max(1, math.ceil(share * n))) if n else None
 
-    return lower
+    return statistic
 
 
-def _linear(share: Fraction) -> Callable[[Runs], Any]:
-    def lower(partial: Runs) -> Any:
-        n = _size(partial)
+def _linear(share: Fraction) -> Statistic:
+    def statistic(n: int, at: At) -> Any:
         if n == 0:
             return None
         position = share * (n - 1)
         below = math.floor(position)
-        low = _at_rank(partial, below + 1)
+        low = at(below + 1)
         if position == below:
             return low
-        return between("quantile", low, _at_rank(partial, below + 2), position - below)
+        return between("quantile", low, at(below + 2), position - below)
+
+    return statistic
+
+
+def _of_runs(statistic: Statistic) -> Callable[[Runs], Any]:
+    """Return the statistic as a function of a partial."""
+
+    def lower(partial: Runs) -> Any:
+        return statistic(_size(partial), lambda rank: _at_rank(partial, rank))
 
     return lower

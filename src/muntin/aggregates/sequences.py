@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.multisets import DistinctValues
 
 Values = tuple[Any, ...]
 
@@ -114,6 +115,7 @@ def CountDistinct(column: str | None = None) -> Aggregate:
         columns=named(column),
         encode=as_is,
         decode=_set_of_distinct,
+        multiset=DistinctValues,
     )
 
 

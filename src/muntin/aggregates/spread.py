@@ -6,21 +6,30 @@ difference of two means must be right also where they agree in their first 16 di
 nanoseconds do). There is no inverse: taking an outlier out by subtraction would leave its rounding
 error behind.
 
+Squares of values beyond 1e150, or of differences under 1e-135, are no floats. Then the partial has minus
+the root of the sum of squares in its place.
+
 Outside of compiled loops, whole numbers, decimals and fractions are summed exactly instead: their
 partial is (n, sum, sum of squares, None).
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
-from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
-from muntin.aggregates.numbers import exact_number, plus, squared
+from muntin.aggregates.aggregate import Aggregate, Kernel, built_in, named
+from muntin.aggregates.numbers import QUOTIENT, exact_number, plus, squared
 
 Moments = tuple[int, Any, Any, Any]
 FAR_APART = 1000.0
 """Means that differ by a thousandth need no more digits than a float has, and that is faster."""
+SMALL, LARGE = 1e-270, 1e300
+"""Between them a sum of squares has all its digits."""
+FURTHEST = 1.7976931348623157e308
 MOST_CANCELLED = 1e-4
 """How small a difference of shifted squares may be before it is computed by Chan's update instead."""
 
@@ -36,7 +45,7 @@ def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     30.0
     """
-    return _spread("var", column, ddof, as_is, "")
+    return replace(_spread("var", ddof, _variance, ""), columns=named(column))
 
 
 def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
@@ -50,26 +59,23 @@ def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     2.0
     """
-    return _spread("std", column, ddof, math.sqrt, "sqrt")
+    return replace(_spread("std", ddof, _deviation, "sqrt"), columns=named(column))
 
 
+@lru_cache(typed=True)  # kernels are known by their functions: the same ones each time
 def _spread(
-    name: str,
-    column: str | None,
-    ddof: int,
-    finish: Callable[[float], float],
-    finish_all: str,
+    name: str, ddof: int, finish: Callable[[float, int], float], finish_all: str
 ) -> Aggregate:
     def lower(partial: Moments) -> float | None:
         return lower_values(_as_floats(partial), partial[0]) if partial[0] > ddof else None
 
     def lower_values(partial: Moments, n: int) -> float:
-        return finish(partial[3] / (n - ddof)) if n > ddof else math.nan
+        return finish(partial[3], n - ddof) if n > ddof else math.nan
 
     def lower_shifted(partial: tuple[float, float], n: int) -> float:
         total, squares = partial
         m2 = squares - total * total * (1.0 / n)  # reciprocals stay the same from window to window
-        if m2 <= squares * MOST_CANCELLED or n <= ddof:
+        if m2 <= squares * MOST_CANCELLED or squares < SMALL or n <= ddof:
             return math.nan
         return m2 * (1.0 / (n - ddof))
 
@@ -85,7 +91,6 @@ def _spread(
         combine=_chan,
         lower=lower,
         commutative=True,
-        columns=named(column),
         kernel=Kernel(
             _single_number,
             _chan_of_values,
@@ -96,6 +101,18 @@ def _spread(
             unsigned=whole,
         ),
     )
+
+
+def _variance(m2: float, n: int) -> float:
+    if m2 < 0.0:
+        return m2 / n * m2
+    return m2 / n
+
+
+def _deviation(m2: float, n: int) -> float:
+    if m2 < 0.0:
+        return -m2 / math.sqrt(n)
+    return math.sqrt(m2 / n)
 
 
 def _single(value: Any) -> Moments:
@@ -123,8 +140,11 @@ def _as_floats(partial: Moments) -> Moments:
         return partial
     mean = Fraction(total) / n
     high = float(mean)
-    m2 = float(Fraction(squares) - mean * Fraction(total))
-    return (n, high, float(mean - Fraction(high)), m2)
+    m2 = Fraction(squares) - mean * Fraction(total)
+    if m2 == 0 or SMALL < m2 < LARGE:
+        return (n, high, float(mean - Fraction(high)), float(m2))
+    root = QUOTIENT.divide(Decimal(m2.numerator), Decimal(m2.denominator)).sqrt(QUOTIENT)
+    return (n, high, float(mean - Fraction(high)), -float(root))
 
 
 def _square(shifted: Any) -> tuple[float, float]:
@@ -156,7 +176,23 @@ def _chan_of_values(a: Any, b: Any) -> Any:
     step = delta * share
     mean = mean_a + step
     rest = rest_a + _lost(mean_a, step, mean)
-    return (na + nb, mean, rest, m2_a + m2_b + delta * delta * (na * share))
+    m2 = m2_a + m2_b + delta * delta * (na * share)
+    if not (SMALL < m2 < LARGE and m2_a >= 0.0 and m2_b >= 0.0) and (delta or m2_a or m2_b):
+        if abs(delta) > FURTHEST:
+            mean, rest = mean_a * (1.0 - share) + mean_b * share, 0.0
+        m2 = _far_squares(m2_a, m2_b, delta, math.sqrt(na * share))
+    return (na + nb, mean, rest, m2)
+
+
+def _far_squares(m2_a: float, m2_b: float, delta: float, weight: float) -> float:
+    """Add sums of squares that may be too large or too small for a float, by their roots."""
+    if m2_a != m2_a or m2_b != m2_b:
+        return math.nan
+    root_a = -m2_a if m2_a < 0.0 else math.sqrt(m2_a)
+    root_b = -m2_b if m2_b < 0.0 else math.sqrt(m2_b)
+    root = math.hypot(math.hypot(root_a, root_b), delta * weight)
+    m2 = root * root
+    return m2 if SMALL < m2 < LARGE else -root
 
 
 def _lost(x: Any, y: Any, total: Any) -> Any:

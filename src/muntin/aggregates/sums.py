@@ -16,7 +16,7 @@ from typing import Any
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 from muntin.aggregates.numbers import addend, mean, minus, plus, total
 
-LARGEST_LOG = 709.78
+LARGEST_LOG = 709.782712893384  # of the largest float
 LIMB = 2**32
 LOW_BITS = 2**32 - 1
 HALF_LIMB = 2**31
@@ -311,4 +311,4 @@ def _geo_mean_of_values(partial: Logs, n: int) -> float:
         return math.nan
     if zeros:
         return 0.0
-    return math.exp(logs / n) if logs / n < LARGEST_LOG else math.inf
+    return math.exp(min(logs / n, LARGEST_LOG)) if logs < math.inf else math.inf

@@ -178,7 +178,7 @@ class Aggregator:
         return reduce(self._combine, partials) if partials else self._identity
 
     def _lifted(self, values: Sequence[Any]) -> list[Partial]:
-        """Lift the values that check was told of; their number must be the window's length."""
+        """Lift the values that `check` was given; their number must be the window's length."""
         require(len(values) == len(self), f"the window holds {len(self)} values, not {len(values)}")
         return [self._lift(value) for value in values]
 

@@ -227,7 +227,7 @@ class FlatFat(Aggregator):
         return before
 
     def _filled_slot(self, rank: int) -> int:
-        """Return the slot that has so many others before it which are no holes."""
+        """Return the slot with `rank` filled slots before it."""
         v, half = 1, self._capacity >> 1
         while half:
             filled = half - self._holes[2 * v]

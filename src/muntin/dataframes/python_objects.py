@@ -38,6 +38,8 @@ KINDS: tuple[tuple[Any, str], ...] = (
     ((Mapping,), RECORD),
 )
 """Types, and what kind of objects they are. The first that fits counts: a bool is an int in Python."""
+ONE_TYPE = ({int}, {float}, {str}, {bool}, {bytes})
+"""Types of Python that Arrow reads as they are."""
 TOGETHER = ({"int", "float"}, {"int", "Decimal"})
 """Kinds that Arrow reads as one type, if all values have one there."""
 
@@ -46,6 +48,8 @@ def as_arrow_array(items: Any, *, nan_is_null: bool = False) -> "pa.Array":
     """Return objects as an Arrow array, or raise what says why they are not of one type."""
     import pyarrow as pa
 
+    if not nan_is_null and {*map(type, items)} - {type(None)} in ONE_TYPE:
+        return pa.array(items, from_pandas=False)
     items = _without_nulls(items, nan_is_null)
     kinds = _kinds(items)
     _check_together(items, kinds)

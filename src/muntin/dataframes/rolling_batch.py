@@ -61,7 +61,7 @@ def rolling(
     `size` is a number of rows, or a duration with `on` the rows' times, which never fall. Windows with
     fewer than `min_periods` values (by default `size` rows, or 1 with a duration) have no result.
     `closed` says which ends belong to a window, `center` puts the row in its middle, `by` keeps windows
-    inside groups, `every` gives only every so many rows, or with a duration one result per tick, as
+    inside groups, `every` gives one result per `every` rows, or with a duration one per tick, as
     (ticks, results), with pandas as a series by tick. Several columns are a tuple of arrays, or a frame
     whose columns the aggregate names. Results go into the NumPy array `out` if one is given.
     Runtime: O(rows), whatever the size.

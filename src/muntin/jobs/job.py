@@ -32,13 +32,14 @@ class Job:
     query: Query
     sink: Sink
     settings: Mapping[str, Any] = field(repr=False)
+    plan: str = "auto"
 
     def explain(self) -> str:
         """Say what is read, how the query will run and why, and what is written; without secrets."""
         lines = [
             f"source: {self.source.describe()}",
             "",
-            self.query.explain(),
+            self.query.explain(self.plan),
             "",
             f"sink: {self.sink.describe(self.source.stream)}",
         ]
@@ -53,7 +54,7 @@ class Job:
         """Return the query's windows over the source."""
         from muntin.spark import aggregate
 
-        return aggregate(self.source.load(spark), self.query, mode=self.mode)
+        return aggregate(self.source.load(spark), self.query, mode=self.mode, plan=self.plan)
 
 
 def read_job(file: Path) -> Job:
@@ -74,7 +75,7 @@ def read_job(file: Path) -> Job:
             'a stream needs a watermark, which says how late rows may be: watermark = "10 seconds"'
         )
     settings = Section(file, "spark", content.get("spark", {})).flat("spark.")
-    return Job(file, source, query, sink, settings)
+    return Job(file, source, query, sink, settings, _plan(sections["query"], query))
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -87,9 +88,10 @@ def _content(file: Path) -> dict[str, Any]:
 
 
 def _query(section: Section, windows: Section, aggregates: Section) -> Query:
-    section.only(PARAMETERS)
+    section.only([*PARAMETERS, "plan"])
     section.need("time", str, '"at"')
-    given = dict(section.items()) | {"keys": section.texts("keys")}
+    given = {name: value for name, value in section.items() if name != "plan"}
+    given["keys"] = section.texts("keys")
     given["ordered"] = section.get("ordered", bool, False)
     given["windows"] = _each(windows, names.window)
     given["aggregates"] = _each(aggregates, names.aggregate)
@@ -97,6 +99,16 @@ def _query(section: Section, windows: Section, aggregates: Section) -> Query:
         return Query(**given)
     except (TypeError, ValueError) as error:
         raise section.error(error) from error
+
+
+def _plan(section: Section, query: Query) -> str:
+    """Return the plan that the query is to run by."""
+    plan = section.get("plan", str, None) or "auto"
+    try:
+        query.plan(plan)
+    except ValueError as error:
+        raise section.error(error, "plan") from error
+    return plan
 
 
 def _each(section: Section, read: Callable[[Any], Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 HIDDEN = "***"
-USER = re.compile(r"(://)(?![^\s@/:]*:\d+/)[^\s'\"]*@")
+USER = re.compile(r"(://)(?![^\s@/:]*:\d+/)(?:[^\s@/'\"]*:[^\s/]*|[^\s'\"]*)@")
 """user:password@ of an address; what looks like host:port/ is none."""
 NAMES = (
     r"pass|pwd|secret|token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key|sasl|jaas|auth"

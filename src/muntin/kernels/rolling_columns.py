@@ -174,6 +174,10 @@ def roll_times(
     def missing(least: int) -> Any:
         if least == 1 and now:
             return slice(0, 0)  # a row's window holds at least the row
+        if now:
+            few = np.ones(len(times), np.bool_)
+            few[least - 1 :] = times[: 1 - least] < times[least - 1 :] - size + past
+            return few
         spans = time_spans(times, size, closed, center=False)
         return spans.ends - spans.starts < least
 

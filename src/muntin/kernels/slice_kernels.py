@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregators.chunks import BITS
 from muntin.kernels.codegen.build import NotCompilableError, compiled
 from muntin.kernels.codegen.interpret import bind
 from muntin.kernels.codegen.layout import Layout
-from muntin.kernels.loops import slice_partials
+from muntin.kernels.loops import kept_windows, slice_partials, slice_trees
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +31,7 @@ class SliceKernels:
     exact_inverse: bool  # whether the inverse gives exactly the partial without the removed rows
     reason: str  # why the loops are not compiled; empty if they are
     overflows: bool = False
+    totals: bool = False  # whether what leaves a window can be taken out of it, exactly
 
     def buffer(self, size: int) -> tuple[Array, ...]:
         """Return arrays for `size` partials, one per field."""
@@ -94,22 +96,25 @@ def compiled_slices(
         inverse,
         "",
         made.overflows,
+        inverse,
     )
 
 
 def interpreted_slices(aggregate: Aggregate, reason: str) -> SliceKernels:
     """Return the loops for partials that are objects; `reason` says why they are not compiled."""
     objects = (np.dtype(object),)
-    module = bind(
-        slice_partials,
-        U=int,
-        leading_zeros=lambda word: 64 - word.bit_length(),
-        lift=aggregate.input_lift(),
-        combine=aggregate.combine,
-        lower=aggregate.lower,
-        without=_inverse(aggregate),
-    )
-    return SliceKernels(module, None, objects, objects, aggregate.invertible, reason)
+    names: dict[str, Any] = {
+        "U": int,
+        "leading_zeros": lambda word: 64 - word.bit_length(),
+        "lift": aggregate.input_lift(),
+        "combine": aggregate.combine,
+        "lower": aggregate.lower,
+        "without": _inverse(aggregate),
+    }
+    names |= {"deque": lambda fronts: Chunked(fronts[0])} | _counted_in(aggregate)
+    module = bind(slice_partials, slice_trees, kept_windows, **names)
+    exact = aggregate.multiset is not None
+    return SliceKernels(module, None, objects, objects, aggregate.invertible, reason, totals=exact)
 
 
 def slice_kernels(
@@ -122,6 +127,47 @@ def slice_kernels(
         return compiled_slices(aggregate, columns, form)
     except NotCompilableError as why:
         return interpreted_slices(aggregate, str(why))
+
+
+class Chunked:
+    """An array as the chunks of a queue: item p of it is slots[p >> BITS][p & LOW]."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, chunk: int) -> Array:
+        return self._array[chunk << BITS : (chunk + 1) << BITS]
+
+
+def _counted_in(aggregate: Aggregate) -> dict[str, Callable[..., Any]]:
+    """Return how windows are counted in and out of a multiset that changes in place, if there is one."""
+    made = aggregate.multiset
+    if made is None:
+        return {}
+
+    def begun(partial: Any) -> Any:
+        return entered(made(), partial)
+
+    def entered(total: Any, partial: Any) -> Any:
+        total.add(partial)
+        return total
+
+    def left(total: Any, partial: Any) -> Any:
+        total.remove(partial)
+        return total
+
+    def amended(total: Any, before: Any, after: Any, part: Any) -> Any:
+        del part
+        total.remove(before)
+        total.add(after)
+        return total
+
+    def emit_total(outs: Any, k: Any, total: Any, rows: Any) -> None:
+        del rows
+        outs[0][k] = total.result()
+
+    changes: list[Callable[..., Any]] = [begun, entered, left, amended, emit_total]
+    return {change.__name__: change for change in changes}
 
 
 def _inverse(aggregate: Aggregate) -> Callable[[Any, Any], Any]:

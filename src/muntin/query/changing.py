@@ -170,7 +170,7 @@ def left_of(
     query: Query,
     known: Identity,
     saved: Any,
-    lanes: Iterable[Any],
+    lanes: Iterable[Any] | None,
     *,
     trust_functions: bool = False,
     place: str = "",
@@ -178,8 +178,8 @@ def left_of(
     """Return what is left of a query that a state was saved under, or say how it is another query.
 
     `known` and `saved` are the identities of the query and of the state, and `lanes` are those that
-    were saved. Lanes of which no window is left are skipped; in others, a window that was removed is
-    served until `change` removes it.
+    were saved, if there are any. Lanes of which no window is left are skipped; in others, a window that
+    was removed is served until `Change` removes it.
     """
     if not isinstance(saved, dict) or not all(isinstance(saved.get(p), dict) for p in PARTS):
         raise SnapshotError(f"the {place or 'snapshot'} does not say which query it is of")
@@ -191,9 +191,13 @@ def left_of(
     ours = {**ours, "lateness": theirs.get("lateness")}
     refuse_other(ours, theirs, "query", trust_functions=trust_functions, place=place)
     windows = {name: query.windows[name] for name in left["windows"]}
-    for kind, names, *_ in lanes:
+    stand_ins = {n: _stand_in(i) for n, i in saved["windows"].items() if n not in windows}
+    if lanes is None:  # rows that were folded are cut where windows over time were
+        windows |= {n: w for n, w in stand_ins.items() if w is not None and w.measure == "time"}
+    for kind, names, *_ in lanes or ():
         if kind == TIME or any(name in windows for name in names):
-            windows |= {n: _stand_in(saved["windows"][n]) for n in names if n not in windows}
+            gone = {name: stand_ins[name] for name in names if name in stand_ins}
+            windows |= {name: window or _Nowhere() for name, window in gone.items()}
     return LeftOfQuery(
         time=query.time,
         windows=windows,
@@ -209,8 +213,8 @@ def left_of(
     )
 
 
-def _stand_in(saved: Any) -> Window:
-    """Return a window with the edges of one that was removed, if they can be known."""
+def _stand_in(saved: Any) -> Window | None:
+    """Return a window with the edges that one which was removed had, or may have had."""
     match saved:
         case {
             "parameters": {
@@ -221,7 +225,9 @@ def _stand_in(saved: Any) -> Window:
             }
         } if min(size, every) > 0:
             return Periodic(size, every, origin, measure)
-    return _Nowhere()
+        case {"window": "Fixed"} | {"functions": _}:
+            return _Nowhere()
+    return None
 
 
 class _Nowhere(ContextFreeWindow):

@@ -16,11 +16,11 @@ from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_col
 from muntin.query.changing import Change, left_of
 from muntin.query.lane_factory import build_lane
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
-from muntin.query.plan import Plan
+from muntin.query.plan import Plan, continued
 from muntin.query.query import Query, identity
 from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
-from muntin.slicing.folded_rows import KEY_OF, LAST, ROWS, FoldedRows
+from muntin.slicing.folded_rows import KEY_OF, LAST, LOST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report
 from muntin.slicing.lanes.grid_lane import GridLane
@@ -234,15 +234,16 @@ class Operator:
         if self._state.watermark is not None:
             counters.late += int(np.count_nonzero(rows.times < self._state.watermark))
         if all(counts is not None for counts in counted):
-            counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted)))
+            counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted, len(rows))))
 
     # Rows come in folded
 
     @property
-    def partials(self) -> list[Partials]:
-        """The partials of all aggregates in a lane that takes folded rows."""
-        lane = self._folding_lanes()[0]
-        return [lane.partials[lane.aggregates.index(name)] for name in self.query.aggregates]
+    def partials(self) -> dict[str, Partials]:
+        """The partials of all aggregates in a lane that takes folded rows, if there is one."""
+        lanes = self._folding_lanes()
+        held = dict(zip(lanes[0].aggregates, lanes[0].partials, strict=True)) if lanes else {}
+        return {name: held[name] for name in self.query.aggregates if name in held}
 
     def expect(self, data: Any) -> None:
         """Settle the types of columns that are not known by a batch, of which no row is taken."""
@@ -306,10 +307,14 @@ class Operator:
                     lane.commit(prepared, journal)
                 admitted.append(counts)
             self._count_cells(cells, admitted)
-            self._state.came(keys, np.ascontiguousarray(cells.found[:, LAST]), journal)
+            came = np.append(cells.found[:, [KEY_OF, LAST]], cells.lost[:, [KEY_OF, LOST]], 0)
+            owners, times = np.ascontiguousarray(came.T)
+            self._state.came(owners, times, journal)
 
     def _count_cells(self, cells: FoldedRows, counted: list[Array | None]) -> None:
-        counts = None if any(counts is None for counts in counted) else _any_of(counted)
+        counts = None
+        if all(counts is not None for counts in counted):
+            counts = _any_of(counted, len(cells))
         counters, rows, last = self._state.counters, cells.found[:, ROWS], cells.found[:, LAST]
         counters.rows += int(rows.sum()) + cells.dropped
         counters.bad_times += cells.bad_times
@@ -321,7 +326,7 @@ class Operator:
     def _folding_lanes(self) -> list[GridLane]:
         """Return the lanes that take folded rows: all, of which there may be several after a change."""
         lanes = [lane for lane in self._state.lanes if isinstance(lane, GridLane)]
-        if not (self.plan.can_fold and lanes):
+        if not self.plan.can_fold:
             raise ValueError("rows of this query cannot be folded before they come; see explain()")
         return lanes
 
@@ -384,7 +389,7 @@ class Operator:
         if state.lives is not None:
             self._forget_lives(journal, all_of_them=True)
             each.append(state.lives.alive(keys))
-        alive = np.logical_or.reduce(each)
+        alive = np.logical_or.reduce([np.zeros(keys, np.bool_), *each])
         if self._state.watermark is not None:  # rows may still come before its last one
             late = 0 if self.query.ordered else self._state.lateness.longest
             alive |= self._state.last[:keys] > self._state.watermark - late
@@ -585,10 +590,13 @@ class Operator:
         known: Identity | None = None,
         *,
         trust_functions: bool = False,
+        plan: str | None = None,
+        place: str = "",
     ) -> "Operator":
         """Return the operator that plain() was taken of, under what is left of the query it had.
 
         It is to `become` one of the given query; `known` is that query's identity, if it was made.
+        It has the plan it had, or `plan`, if a state of the one serves the other.
         """
         if not isinstance(state, dict) or "query" not in state:
             raise SnapshotError("the snapshot is not of an operator")
@@ -599,9 +607,10 @@ class Operator:
             )
         known = identity(query) if known is None else known
         try:
-            lanes = state["lanes"]
-            left = left_of(query, known, state["query"], lanes, trust_functions=trust_functions)
-            operator = cls(left, left.plan(state["plan"]))
+            saved, lanes = state["query"], state["lanes"]
+            left = left_of(query, known, saved, lanes, trust_functions=trust_functions, place=place)
+            held = left.plan(state["plan"])
+            operator = cls(left, held if plan is None else continued(held, left.plan(plan)))
             operator._state = load_state(left, operator.plan, state)
         except SnapshotError:
             raise
@@ -617,7 +626,8 @@ class Operator:
         return self._state.counted()
 
 
-def _any_of(counted: list[Array | None]) -> Array:
-    """Return which rows count in any of some lanes; with no lanes, none does."""
-    found: Array = np.logical_or.reduce([counts for counts in counted if counts is not None])
+def _any_of(counted: list[Array | None], rows: int) -> Array:
+    """Return which rows count in any of some lanes."""
+    none = np.zeros(rows, np.bool_)
+    found: Array = np.logical_or.reduce([none, *(c for c in counted if c is not None)])
     return found

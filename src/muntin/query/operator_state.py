@@ -39,6 +39,7 @@ class Counters:
     rows_kept: int = 0
     keys: int = 0
     state_bytes: int = 0
+    combines: int = 0
 
 
 @dataclass
@@ -111,6 +112,7 @@ class OperatorState:
             rows_kept=sum(lane.rows_kept for lane in self.lanes) + waiting,
             keys=len(self.keys),
             state_bytes=sum(lane.bytes for lane in self.lanes) + sum(map(Measure().fields, others)),
+            combines=sum(column.combines for lane in self.lanes for column in lane.partials),
         )
 
     def plain(self) -> dict[str, Any]:

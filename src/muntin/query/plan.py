@@ -11,12 +11,28 @@ from html import escape
 
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query
+from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Periodic, Window
-from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, SESSION, TIME
+from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
 
-PLANS = ("auto", "lazy", "eager", "buckets", "tuple buffer", "aggregate tree", "naive")
+PLANS = (
+    "auto",
+    "worst case",
+    "lazy",
+    "eager",
+    "buckets",
+    "tuple buffer",
+    "aggregate tree",
+    "naive",
+)
+SLICED = ("auto", "worst case", "lazy", "eager")
+"""Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"
 """The kind of lane with a bucket per window, to compare with."""
+KEEPING = (TIME, COLUMN, RANKS)
+"""The kinds of lanes in which windows can go on from the one before."""
+KEPT_STORES = {"auto": "kept", "worst case": "worst case"}
+"""Plans in which they do, and what their stores are called."""
 SHOWN = ("slices", "rows", "store", "merge", "state")
 
 
@@ -33,6 +49,11 @@ class LanePlan:
     store: str
     merge: str
     state: str
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether windows go on from what the one before has left."""
+        return self.store in KEPT_STORES.values()
 
 
 @dataclass(frozen=True)
@@ -57,7 +78,7 @@ class Plan:
         some = [n for n, a in self.query.aggregates.items() if a.only]
         if some:
             return f"only some windows have {', '.join(some)}"
-        if self.kind not in ("lazy", "eager"):
+        if self.kind not in SLICED:
             return f"the plan {self.kind!r} keeps rows"
         return ""
 
@@ -82,12 +103,26 @@ class Plan:
                 f"  merge:  {lane.merge}",
                 f"  state:  {lane.state}",
             ]
-        lines += ["", *(_aggregate_line(n, a) for n, a in self.query.aggregates.items())]
+        facts = self.query.aggregates.items()
+        lines += ["", *(_aggregate_line(n, a, self._kept_as(a)) for n, a in facts)]
         travel = (
             f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
         )
         lines += ["", f"before a shuffle rows {travel}"]
         return "\n".join(lines)
+
+    def _kept_as(self, aggregate: Aggregate) -> str:
+        """Say what a window leaves for the next of its kind, if some windows leave anything."""
+        if not any(0 < _sliding(lane.windows) <= FEW_KINDS for lane in self.lanes if lane.goes_on):
+            return ""
+        stacks = "in DABA Lite" if self.kind == "worst case" else "in two stacks"
+        if aggregate.multiset is not None:
+            return "windows kept as a multiset"
+        if aggregate.holistic:
+            return "windows merged at each report"
+        if aggregate.kernel is not None and aggregate.invertible:
+            return f"windows kept as a total of whole numbers, or {stacks}"
+        return f"windows kept {stacks}"
 
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
@@ -108,7 +143,7 @@ def make_plan(query: Query, kind: str) -> Plan:
     """Choose how to run a query; `kind` forces a store or one of the older techniques."""
     if kind not in PLANS:
         raise ValueError(f"a plan is one of {', '.join(PLANS)}, got {kind!r}")
-    kind = {"auto": "lazy", "naive": "tuple buffer"}.get(kind, kind)
+    kind = "tuple buffer" if kind == "naive" else kind
     shared: dict[tuple[str, str, tuple[str, ...]], dict[str, Window]] = {}
     for name, window in query.windows.items():
         lane = (*lane_of(query, kind, name, window), query.aggregates_of(name))
@@ -118,6 +153,18 @@ def make_plan(query: Query, kind: str) -> Plan:
         for (lane, _, aggregates), windows in shared.items()
     )
     return Plan(query, kind, lanes)
+
+
+def continued(held: Plan, asked: Plan) -> Plan:
+    """Return the plan by which to continue a state that was saved under `held`, or a ValueError.
+
+    Plans with the same slices continue each other; "auto" continues any.
+    """
+    if held.kind in SLICED and asked.kind in SLICED:
+        return asked
+    if asked.kind not in ("auto", held.kind):
+        raise ValueError(f"a state of plan {held.kind!r} is not one of plan {asked.kind!r}")
+    return held
 
 
 def lane_of(query: Query, kind: str, name: str, window: Window) -> tuple[str, str]:
@@ -140,7 +187,7 @@ def plan_lane(
         _slices(query, kind, lane),
         keeps,
         why,
-        *_store(kind, lane),
+        *_store(kind, lane, windows),
         _state(query, kind, lane, windows),
     )
 
@@ -201,14 +248,15 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     overlap = sum(-(-w.size // w.every) for w in periodic)
     cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
     slices = sum(reach // every + 1 for every, _ in cuts)
-    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2)
+    fronts = _sliding(windows) if kind in KEPT_STORES and _sliding(windows) <= FEW_KINDS else 0
+    field = 8 * len(query.aggregates) * (4 if kind == "eager" else 2 + 2 * fronts)
     return (
         f"at most {slices + 1} slices behind the watermark, about {(slices + 1) * (24 + field)} bytes "
         f"with numbers; of buckets there would be {overlap}"
     )
 
 
-def _store(kind: str, lane: str) -> tuple[str, str]:
+def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
     """Return the store and how windows are merged of it."""
     if lane == SESSION:
         return kind if kind == "eager" else "lazy", "a session is one slice"
@@ -220,14 +268,28 @@ def _store(kind: str, lane: str) -> tuple[str, str]:
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:
         return "eager", "range queries on a tree that is kept up to date (FlatFAT)"
-    return "lazy", "a scan over the slices or a table of them, whichever takes fewer combines"
+    merged = "a scan over the slices or a table of them, whichever takes fewer combines"
+    if lane not in KEEPING or kind not in KEPT_STORES:
+        return "lazy", merged
+    sliding = _sliding(windows)
+    if sliding == 0:
+        merged = "when windows are due, which share no slices"
+    elif sliding <= FEW_KINDS:
+        merged = "each window goes on from the one before; late changes by a tree (FlatFAT)"
+    return KEPT_STORES[kind], merged
 
 
-def _aggregate_line(name: str, aggregate: Aggregate) -> str:
+def _sliding(windows: dict[str, Window]) -> int:
+    """Return how many windows share slices with the next of their kind."""
+    return sum(isinstance(w, Periodic) and w.size > w.every for w in windows.values())
+
+
+def _aggregate_line(name: str, aggregate: Aggregate, kept: str) -> str:
     facts = [
         "commutative" if aggregate.commutative else "not commutative",
         "with an inverse" if aggregate.invertible else "",
         "holistic: a partial grows with its values" if aggregate.holistic else "",
+        kept,
     ]
     return f"{name}: {aggregate.name}, {', '.join(fact for fact in facts if fact)}"
 

@@ -29,7 +29,7 @@ from muntin.slicing.tables import (
 FIRST_PLACES = 64
 LOOSE = 4096
 """An arena of fewer places is not worth the work of making it smaller."""
-PER_KEY = ("head", "length", "moved", "_base", "_room", "_more")
+PER_KEY = ("head", "length", "moved", "drift", "_base", "_room", "_more")
 
 
 class Beside(Protocol):
@@ -64,6 +64,7 @@ class Arena:
         self._room = np.zeros(0, np.int64)
         self._more = np.zeros(0, np.int64)
         self.moved = np.zeros(0, np.bool_)
+        self.drift = np.zeros(0, np.int64)  # an item at place p is number p - drift of its run
         self._top = 0
         self.columns: list[Beside] = []  # what lies beside the items
         self._left: list[Array] = []  # places at which there may be objects that nobody needs
@@ -98,11 +99,11 @@ class Arena:
         meta[:, :both] = self.meta[:, :both]
         self.meta = meta
 
-    def last(self) -> Array:
-        """Return what the last item of each key is ordered by, ALWAYS if it has none."""
+    def last(self, column: int = SLICE_START) -> Array:
+        """Return a column of the last item of each key, ALWAYS if it has none."""
         last = np.full(self.keys, ALWAYS)
         keys = np.nonzero(self.length)[0]
-        last[keys] = self.meta[self.head[keys] + self.length[keys] - 1, SLICE_START]
+        last[keys] = self.meta[self.head[keys] + self.length[keys] - 1, column]
         return last
 
     def grow_keys(self, keys: int) -> None:
@@ -139,7 +140,8 @@ class Arena:
         return found
 
     def _rooms(self) -> Rooms:
-        return Rooms(self.head, self.length, self._base, self._room, self._more, self.moved)
+        held = (self.head, self.length, self._base, self._room, self._more)
+        return Rooms(*held, self.moved, self.drift)
 
     def runs(self) -> Runs:
         """Return the table and the runs in it, as loops take them."""
@@ -164,6 +166,7 @@ class Arena:
             columns.renew(places)
         for old, new in zip(held, self._arrays(), strict=True):
             _move_runs(old, new, moves)
+        self.drift += base - self.head
         self._base, self.head = base, base.copy()
         self.moved[:] = True
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.aggregates import Aggregate
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.lane import Report
@@ -35,9 +36,13 @@ class Entry:
 class Changes:
     """What was last reported of each key and window."""
 
-    def __init__(self, windows: int, partials: list[Partials], remembers: bool) -> None:
+    def __init__(
+        self, windows: int, partials: list[Partials], remembers: bool, *, by_end: bool = True
+    ) -> None:
         self._windows = windows
+        self._by_end = by_end  # whether a window that starts elsewhere now is the same one
         self._outputs = [column.kernels for column in partials]
+        self._aggregates = [column.aggregate for column in partials]
         self._known = np.zeros(0, np.bool_)
         self._last = [_nothing(kernels, 0) for kernels in self._outputs]
         self._remembers = remembers
@@ -82,8 +87,10 @@ class Changes:
         """Whether what was reported is remembered, so that late rows may change it."""
         return self._remembers
 
-    def add_aggregate(self, kernels: SliceKernels) -> None:
+    def add_aggregate(self, column: Partials) -> None:
         """Compare the results of another aggregate too; it had none so far."""
+        kernels = column.kernels
+        self._aggregates = [*self._aggregates, column.aggregate]
         absent = without(_nothing(kernels, len(self._known)), np.ones(len(self._known), np.bool_))
         nothing = without(_nothing(kernels, 1), np.ones(1, np.bool_))
         values = tuple(_item(array, 0) for array in nothing)
@@ -99,6 +106,7 @@ class Changes:
         at = sum(len(other.results) for other in self._outputs[:i])
         behind = at + len(self._outputs[i].results)
         self._outputs = [*self._outputs[:i], *self._outputs[i + 1 :]]
+        self._aggregates = [*self._aggregates[:i], *self._aggregates[i + 1 :]]
         self._last = [*self._last[:i], *self._last[i + 1 :]]
         self._log = {
             slot: [
@@ -159,7 +167,10 @@ class Changes:
             first = int(lines[again & (slots == slot), END][0])
             self._put(slot, self._before(slot, first))
         valued, places = report.valued, np.maximum(np.cumsum(report.valued) - 1, 0)
-        values = [[_picked(array, places) for array in outs] for outs in report.results]
+        values = [
+            _told(aggregate, [_picked(array, places) for array in outs])
+            for aggregate, outs in zip(self._aggregates, report.results, strict=True)
+        ]
         changed = self._differ(slots, valued, values)
         lines[:, KIND] = np.where(valued, RESULT, EMPTY)
         gone = np.zeros((0, 7), np.int64)
@@ -221,7 +232,7 @@ class Changes:
             log = self._log.get(slot, [])
             for entry in [e for e in log if e.end >= first]:
                 i = now.get(entry.end)
-                if i is None:
+                if i is None or not (self._by_end or entry.start == entries[i].start):
                     key, window = divmod(slot, self._windows)
                     gone.append((key, window, entry.start, entry.end, 0, 0, RETRACT))
                 elif _equal(entry.values, entries[i].values):
@@ -246,7 +257,7 @@ class Changes:
             for slot, entries in self._log.items()
         ]
         last = [[array.tolist() for array in held] for held in self._last]
-        return {"known": self._known, "last": last, "log": log}
+        return {"known": self._known, "last": last, "log": log, "remembers": self._remembers}
 
     @staticmethod
     def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
@@ -282,8 +293,8 @@ class Changes:
             )
             for held, lists in zip(self._last, plain["last"], strict=True)
         ]
-        log = plain["log"] if self._remembers else []
-        self._log = {int(slot): [self._entry(*e) for e in held] for slot, held in log}
+        self._remembers = bool(plain["remembers"])
+        self._log = {int(slot): [self._entry(*e) for e in held] for slot, held in plain["log"]}
         if any(not 0 <= slot < slots for slot in self._log):
             raise ValueError(f"windows were reported of slots that are not among {slots}")
 
@@ -310,6 +321,23 @@ def _picked(array: Array, places: Array) -> Array:
     return array[places] if len(array) else np.zeros(len(places), array.dtype)
 
 
+def _told(aggregate: Aggregate, outs: list[Array]) -> list[Array]:
+    """Return results so that they are equal if what is told of them is; objects are as they are.
+
+    In place of a number of values there is 1 if there is a result, 0 if that is null, or ABSENT.
+    """
+    if outs[0].dtype == object:
+        return outs
+    least = 1 if aggregate.kernel is None else aggregate.kernel.least
+    nothing = aggregate.lower(aggregate.identity)
+    null = (outs[0] >= 0) & (outs[0] < least)
+    if nothing is None:
+        return [np.where(null, 0, np.minimum(outs[0], 1)), *outs[1:]]
+    parts = nothing if isinstance(nothing, tuple) else (nothing,)
+    arrays = [np.where(null, part, a) for a, part in zip(outs[1:], parts, strict=False)]
+    return [np.where(null, 1, np.minimum(outs[0], 1)), *arrays, *outs[1 + len(arrays) :]]
+
+
 def _shifted(array: Array) -> Array:
     return np.concatenate([array[:1], array[:-1]])
 
@@ -319,11 +347,10 @@ def _same(now: list[Array], before: list[Array]) -> Array:
     if len(now) == 1:
         pairs = zip(now[0].tolist(), before[0].tolist(), strict=True)
         return np.array([_equal(a, b) for a, b in pairs], np.bool_)
-    some, some_before = (np.minimum(array[0], 1) for array in (now, before))  # 0: no values; ABSENT
-    same = np.ones(len(some), np.bool_)
+    same = np.ones(len(now[0]), np.bool_)
     for a, b in zip(now[1:], before[1:], strict=True):
         same &= (a == b) | ((a != a) & (b != b))
-    equal: Array = (some == some_before) & ((some < 1) | same)
+    equal: Array = (now[0] == before[0]) & ((now[0] < 1) | same)
     return equal
 
 
@@ -335,7 +362,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def _entries(lines: Array, valued: Array, values: list[list[Array]]) -> list[Entry]:
     flat = [array.tolist() for arrays in values for array in arrays]
-    rows = list(zip(*flat, strict=True))
+    rows = list(zip(*flat, strict=True)) if flat else [()] * len(lines)
     bounds = zip(lines[:, START].tolist(), lines[:, END].tolist(), strict=True)
     return [
         Entry(start, end, row if full else None)

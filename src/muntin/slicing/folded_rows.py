@@ -4,7 +4,7 @@ On many machines rows are folded where they are, and only slices travel to the o
 keys. This is right wherever the order of rows does not matter and all edges are known without them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from muntin.slicing.limits import END_OF_TIME, FAR, Array
 
 FIELDS = 5
 KEY_OF, START_OF, ROWS, FIRST, LAST = range(FIELDS)
+LOST_FIELDS = 2
+LOST = 1  # behind KEY_OF
 COUNTED = ("dropped", "bad_times", "bad_rows")
 """How many rows were left out, and why."""
 
@@ -25,12 +27,13 @@ class FoldedRows:
 
     `found` has a line for each: the number of its key among `keys`, its start, how many rows it has,
     their first and last time. `dropped` rows were in no window, `bad_times` had no time, and `bad_rows`
-    a value that could not be read.
+    a value that could not be read. `lost` has the keys of dropped rows, and the last time of each.
     """
 
     keys: list[pa.Array]
     found: Array
     parts: list[tuple[Array, ...]]
+    lost: Array
     dropped: int = 0
     bad_times: int = 0
     bad_rows: int = 0
@@ -53,53 +56,65 @@ class FoldedRows:
         found[:, KEY_OF] = np.concatenate(owners)
         columns = zip(*(piece.parts for piece in pieces), strict=True)
         parts = [tuple(map(np.concatenate, zip(*column, strict=True))) for column in columns]
+        lost = [piece.lost.copy() for piece in pieces]
+        for mine, given in zip(lost, numbers, strict=True):
+            mine[:, KEY_OF] = given[mine[:, KEY_OF]]
         counted = {name: sum(getattr(piece, name) for piece in pieces) for name in COUNTED}
-        return cls([], found, parts, **counted)
+        return cls([], found, parts, np.concatenate(lost), **counted)
 
     def parted(self, home: Array) -> Iterator[tuple[int, "FoldedRows"]]:
         """Yield the slices that go to each home; home[k] is that of key k.
 
         The first of them carries the counts of dropped rows.
         """
-        mine = self.found[:, KEY_OF]
-        home_of = home[mine]
         told = {name: getattr(self, name) for name in COUNTED}
-        for place in np.unique(home_of).tolist() or [0]:
-            which = np.nonzero(home_of == place)[0]
+        homes = [home[table[:, KEY_OF]] for table in (self.found, self.lost)]
+        for place in np.unique(np.concatenate(homes)).tolist() or [0]:
+            which = np.nonzero(homes[0] == place)[0]
+            found, lost = self.found[which], self.lost[homes[1] == place]
             there = np.zeros(len(home), np.bool_)
-            there[mine[which]] = True
-            found = self.found[which]
-            found[:, KEY_OF] = (np.cumsum(there) - 1)[mine[which]]
+            there[np.append(found[:, KEY_OF], lost[:, KEY_OF])] = True
+            for table in (found, lost):
+                table[:, KEY_OF] = (np.cumsum(there) - 1)[table[:, KEY_OF]]
             keys = [key.filter(pa.array(there)) for key in self.keys]
             parts = [tuple(array[which] for array in column) for column in self.parts]
-            yield place, FoldedRows(keys, found, parts, **told)
+            yield place, FoldedRows(keys, found, parts, lost, **told)
             told = {}
 
-    def plain(self, partials: list[Any]) -> dict[str, Any]:
-        """Return the cells as plain data; `partials` know how to write their own."""
+    def plain(self, partials: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the cells as plain data; `partials`, by name, know how to write their own."""
         found = self.found.copy()
         found[:, [FIRST, LAST]] -= found[:, [START_OF]]  # small numbers take few bytes
         return {
             "keys": written(self.keys, [str(i) for i in range(len(self.keys))]),
             "found": found,
-            "parts": [c.written(p) for c, p in zip(partials, self.parts, strict=True)],
+            "parts": {
+                name: column.written(part)
+                for (name, column), part in zip(partials.items(), self.parts, strict=True)
+            },
+            "lost": self.lost,
             **{name: getattr(self, name) for name in COUNTED},
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any], partials: list[Any]) -> "FoldedRows":
-        """Return the cells that plain() told of."""
+    def from_plain(cls, plain: dict[str, Any], partials: Mapping[str, Any]) -> "FoldedRows":
+        """Return the cells that plain() told of, with the partials of these aggregates."""
         found = np.array(plain["found"])
         if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:
             raise ValueError(f"slices are lines of {FIELDS} whole numbers, not {found.shape}")
         if not (np.abs(found[:, START_OF:].astype(np.float64)) <= END_OF_TIME).all():
             raise ValueError("slices lie too far away")
         found[:, [FIRST, LAST]] += found[:, [START_OF]]
-        parts = [c.read(p, len(found)) for c, p in zip(partials, plain["parts"], strict=True)]
+        parts = [column.read(plain["parts"][n], len(found)) for n, column in partials.items()]
         counted = {name: plain[name] for name in COUNTED}
         if any(type(number) is not int or number < 0 for number in counted.values()):
             raise ValueError(f"numbers of rows are whole numbers, got {counted}")
-        cells = cls(read(plain["keys"]).columns, found, parts, **counted)
+        lost = np.array(plain["lost"])
+        if lost.dtype != np.int64 or lost.ndim != 2 or lost.shape[1] != LOST_FIELDS:
+            raise ValueError(
+                f"lost rows are lines of {LOST_FIELDS} whole numbers, not {lost.shape}"
+            )
+        cells = cls(read(plain["keys"]).columns, found, parts, lost, **counted)
         cells._check()
         return cells
 
@@ -108,6 +123,12 @@ class FoldedRows:
         keys, rows, first, last = self.found[:, [KEY_OF, ROWS, FIRST, LAST]].T
         if not ((keys >= 0) & (keys < self.key_count) & (rows > 0)).all():
             raise ValueError(f"a slice has rows and one of {self.key_count} keys")
+        if not (
+            (self.lost[:, KEY_OF] >= 0)
+            & (self.lost[:, KEY_OF] < self.key_count)
+            & (np.abs(self.lost[:, LOST].astype(np.float64)) <= FAR)
+        ).all():
+            raise ValueError(f"lost rows have a time and one of {self.key_count} keys")
         if not ((self.found[:, START_OF] <= first) & (first <= last) & (last <= FAR)).all():
             raise ValueError("a slice has a first time and a last one that is not before it")
 

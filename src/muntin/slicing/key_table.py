@@ -107,7 +107,7 @@ class KeyTable:
 
     @classmethod
     def from_plain(cls, names: tuple[str, ...], plain: Any) -> Self:
-        """Return the table that plain() told of, with the same numbers, or raise ValueError."""
+        """Return the table that plain() was called on, with the same numbers, or raise ValueError."""
         rows, stream = plain
         batch = read(stream)
         if tuple(batch.schema.names) != names:

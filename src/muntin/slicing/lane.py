@@ -28,7 +28,7 @@ from muntin.slicing.limits import ALWAYS, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import Rows
-from muntin.slicing.tables import GROUP_COLUMNS, HI, LO, REPORT_COLUMNS
+from muntin.slicing.tables import GROUP_COLUMNS, HI, KEY, LO, REPORT_COLUMNS, START, WINDOW
 
 NO_GROUPS = np.zeros((0, GROUP_COLUMNS), np.int64)
 
@@ -270,6 +270,16 @@ def together(pieces: list[Array]) -> Array:
 def beginnings(values: Array, also: Any = False) -> Array:
     """Return where another value begins, and where the last one ends."""
     return np.append(np.append(0, np.nonzero((np.diff(values) != 0) | also)[0] + 1), len(values))
+
+
+def spans_of(windows: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the slices [lo, hi) of windows, and where their keys and runs begin and the last ends.
+
+    In a run, windows of one key and definition, neither lo nor hi falls.
+    """
+    lo, hi = np.ascontiguousarray(windows[:, LO]), np.ascontiguousarray(windows[:, HI])
+    falls = (np.diff(windows[:, WINDOW]) != 0) | (np.diff(windows[:, START]) < 0)
+    return lo, hi, beginnings(windows[:, KEY]), beginnings(windows[:, KEY], falls)
 
 
 def longer(array: Array, size: int, fill: Any) -> Array:

@@ -17,6 +17,10 @@ from muntin.slicing.limits import Array
 
 LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
 """Slices merged at need by a shared scan; a tree that is kept; each window folded for itself."""
+KEPT, WORST_CASE = "kept", "worst case"
+"""What a window leaves for the next is kept: by amortised, or by worst-case constant cost."""
+FEW_KINDS = 4
+"""Of more kinds of windows nothing is kept: each would have a front of its own beside the slices."""
 
 
 class Partials:
@@ -27,6 +31,7 @@ class Partials:
         self.kernels = kernels
         self.store = store
         self.eager = store == EAGER
+        self.combines = 0  # how many combines windows took so far
         self._places = 0
         self._arrays = kernels.buffer(0)
 
@@ -141,12 +146,13 @@ class Partials:
         module, unsigned = self.kernels.module, self.kernels.unsigned
         base = unsigned(self._base)
         if self.eager:
-            module.query_tree(self._arrays, base, lo, hi, outs)
+            self.combines += int(module.query_tree(self._arrays, base, lo, hi, outs))
             return outs
         if self.store == FOLDED or len(runs) - 1 == len(
             lo
         ):  # no two windows share a slice in order
             module.query_folds(self._arrays, base, lo, hi, outs)
+            self.combines += int((hi - lo).sum()) - len(lo)
             return outs
         reach = np.maximum.reduceat(hi, keys[:-1]) - np.minimum.reduceat(lo, keys[:-1])
         depth = int(reach.max()).bit_length()
@@ -154,11 +160,13 @@ class Partials:
         if scanned <= depth * int(reach.sum()):
             slots = 1 << max(int((hi - lo).max()) - 1, 1).bit_length()
             suffixes = Suffixes(self.kernels.buffer(slots), unsigned(slots - 1))
-            module.query_spans(self._arrays, base, Spans(lo, hi), outs, suffixes)
+            spent = module.query_spans(self._arrays, base, Spans(lo, hi), outs, suffixes)
+            self.combines += int(spent)
         else:
             width = int(reach.max())
             table = Table(self.kernels.buffer(width * depth), unsigned(width))
-            module.query_table(self._arrays, base, Spans(lo, hi), outs, keys, table)
+            spent = module.query_table(self._arrays, base, Spans(lo, hi), outs, keys, table)
+            self.combines += int(spent)
         return outs
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:

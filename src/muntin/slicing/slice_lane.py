@@ -18,11 +18,12 @@ from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import Arena, span, whole
 from muntin.slicing.changes import Changes
-from muntin.slicing.lane import Lane, Prepared, Report, beginnings, lines, longer
+from muntin.slicing.kept_windows import KeptWindows
+from muntin.slicing.lane import Lane, Prepared, Report, lines, longer, spans_of
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.partials import LAZY, Partials
+from muntin.slicing.partials import KEPT, LAZY, WORST_CASE, Partials
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.since import Since
 from muntin.slicing.tables import (
@@ -35,7 +36,6 @@ from muntin.slicing.tables import (
     GROUP_ROWS,
     GROUP_START,
     HI,
-    KEY,
     LO,
     SLICE_FIRST,
     SLICE_LAST,
@@ -48,9 +48,7 @@ from muntin.slicing.tables import (
     STALE_FIRST,
     STALE_KEY,
     STALE_PLACE,
-    START,
     TIMED_SLICE,
-    WINDOW,
 )
 
 FEW_LINES = 1024
@@ -86,6 +84,8 @@ class SliceLane(Lane):
         self.kept = KeptRows(self._rows_of(partials)) if keeps_rows and ordered else None
         self.since = Since()
         self._shared: set[str] = set()  # of PER_KEY, what is one number for all keys
+        self.over: KeptWindows | None = None
+        self._keep_windows()
         self._out = lines(FEW_LINES)
         self._stale: list[Array] = []
 
@@ -119,6 +119,7 @@ class SliceLane(Lane):
         self.partials = [*self.partials, column]
         self.slices.beside(column)
         column.clear()
+        self._keep_windows()
         self.slices.moved[:] = True
         if self.kept is not None:
             self.kept.add_aggregate(self._rows_of([column])[0])
@@ -134,10 +135,18 @@ class SliceLane(Lane):
         self.since.remove(i)
         self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
         self.slices.no_longer_beside(column)
+        self._keep_windows()
         if self.kept is not None:
             self.kept.remove_aggregate(i)
             if all(other.aggregate.commutative for other in self.partials):
                 self._keep_no_rows()
+
+    def _keep_windows(self) -> None:
+        """Keep what windows leave for the next ones, if the plan says so; nothing is kept of any yet."""
+        for kept in () if self.over is None else self.over.columns:
+            self.slices.no_longer_beside(kept)
+        keeps = bool(self.partials) and self.partials[0].store in (KEPT, WORST_CASE)
+        self.over = KeptWindows(self.slices, self.partials) if keeps else None
 
     def _last_items(self) -> Array:
         """Return the last item of each key, as windows begin with items."""
@@ -182,8 +191,12 @@ class SliceLane(Lane):
 
     def follow(self, prepared: Prepared, keys: Array, log: Array, steps: int) -> None:
         """Let the partials, and the trees above them, follow what was done to the slices."""
-        for column, parts in zip(self.partials, prepared.parts, strict=True):
-            column.replay(log, steps, parts)
+        owners = np.ascontiguousarray(prepared.found[:, GROUP_KEY])
+        if self.over is not None and self.over.is_disturbed(log, steps, owners):
+            self.over.replay(log, steps, owners, prepared.parts)
+        else:
+            for column, parts in zip(self.partials, prepared.parts, strict=True):
+                column.replay(log, steps, parts)
         if self.kept is not None:
             late = log[:steps][log[:steps, LOG_STEP] == LATE]
             self._stale.append(prepared.found[late[:, LOG_OTHER], GROUP_KEY])
@@ -270,22 +283,32 @@ class SliceLane(Lane):
                 setattr(self, name, held[padded])
         self.slices.compact(padded)
         self.since.keep_keys(alive)
+        if self.over is not None:
+            self.over.keep_keys(padded)
         if self.kept is not None:
             self.kept.runs.compact(padded)
 
-    def answer(self, windows: Array) -> Report:
+    def answer(self, windows: Array, journal: Journal) -> Report:
         """Merge the slices of each window."""
         valued = windows[:, HI] > windows[:, LO]
         full = windows if valued.all() else windows[valued]
-        lo, hi = np.ascontiguousarray(full[:, LO]), np.ascontiguousarray(full[:, HI])
-        keys = beginnings(full[:, KEY])
-        runs = beginnings(
-            full[:, KEY] * len(self.names) + full[:, WINDOW], np.diff(full[:, START]) < 0
-        )
-        report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
+        report = Report(windows, self._results(full, journal))
         if len(self.since):
             self.since.hide(report, self._first_items(full))
         return report
+
+    def _results(self, windows: Array, journal: Journal) -> list[tuple[Array, ...]]:
+        """Return the results of windows that have slices."""
+        if self.over is not None and self.over.serve(*self._sliding()):
+            results = self.over.query(windows, journal)
+            self.over.leave(journal)
+            return results
+        spans = spans_of(windows)
+        return [column.query(*spans) for column in self.partials]
+
+    def _sliding(self) -> tuple[Array, int]:
+        """Return the windows that repeat, and the number of all definitions."""
+        raise NotImplementedError(f"nothing is kept of windows of {self.kind!r}")
 
     def give_back(self, journal: Journal) -> None:
         super().give_back(journal)

@@ -102,6 +102,7 @@ class Rooms(NamedTuple):
     room: Array  # how many places the room has
     more: Array  # how many items are to be added
     moved: Array  # whether a run has moved since trees were built above it
+    drift: Array  # how many places up the items of a run have moved in all
 
 
 class Runs(NamedTuple):

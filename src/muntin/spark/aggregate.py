@@ -44,6 +44,7 @@ def aggregate(
     types: Mapping[str, DataType | str] | None = None,
     metrics: str = METRICS,
     trust_functions: bool = False,
+    plan: str = "auto",
 ) -> DataFrame:
     """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
@@ -54,19 +55,21 @@ def aggregate(
     the query has a lateness. `types` declares what results are where that cannot be found by trying, as
     for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
     A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
-    their digests or `version`, and with `trust_functions` they are taken as they are.
+    their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
+    of `Query.operator`, such as "worst case".
     """
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
     mode = ("update" if query.allowed else "append") if mode is None else mode
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    query.plan(plan)  # or an error
     names = _columns(df, query)
     _check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
-    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions)
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
         return batch_results(_selected(df, query, names), packing, schema, partitions)

@@ -31,7 +31,7 @@ def batch_results(
 ) -> DataFrame:
     """Return the results of a query over rows."""
     packing = replace(packing, query=replace(packing.query, lateness=0, watermark=0))
-    if packing.query.plan().can_fold:
+    if packing.query.plan(packing.plan).can_fold:
         packed = rows.mapInArrow(Packer(packing, partitions), PACKED)
         placed = packed.repartition(partitions, "shard").sortWithinPartitions("part", "piece")
         return placed.mapInArrow(_Merger(packing, schema), schema)

@@ -1,4 +1,4 @@
-"""A Kafka client that reads where it is told, and the options that a source takes of its user."""
+"""A Kafka client that reads given offsets, and the options that a user may give to a source."""
 
 import re
 import time
@@ -86,7 +86,7 @@ def place(topic: str, partition: int) -> str:
 
 
 class Client:
-    """A consumer that reads where it is told, waits no longer than allowed and keeps secrets."""
+    """A consumer that reads given offsets, waits no longer than allowed and keeps secrets."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -34,13 +34,14 @@ class Packing:
 
     `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
     query's `identity` is made where the query is written, on the driver: workers compare what they were
-    sent. With `trust_functions` users' functions are not compared.
+    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs.
     """
 
     name: str
     query: Query
     empty: pa.Table
     trust_functions: bool = False
+    plan: str = "auto"
 
     @cached_property
     def identity(self) -> Identity:
@@ -54,13 +55,13 @@ class Packing:
 
     def operator(self, query: Query) -> Operator:
         """Return a new operator, which knows the types of all columns."""
-        operator = query.operator()
+        operator = query.operator(self.plan)
         operator.expect(self.empty)
         return operator
 
     def pack(self, rows: pa.Table, shards: int) -> Iterator[tuple[int, bytes]]:
         """Yield what goes to each shard; a hash of a row's keys says which it is."""
-        if self.query.plan().can_fold:
+        if self.query.plan(self.plan).can_fold:
             folder = _FOLDERS.pop(self.name, None) or self.operator(self.query)
             cells, hashes = folder.fold(rows)
             _FOLDERS[self.name] = folder  # one that failed is not used again
@@ -76,8 +77,11 @@ class Packing:
             mine = rows.filter(pa.array(home == shard)) if shards > 1 else rows
             yield shard, AS_ROWS + _stream(mine)
 
-    def feed(self, operator: Operator, packed: list[bytes]) -> list[pa.Table]:
-        """Give an operator what was packed, and return what it reports at once."""
+    def feed(self, operator: Operator, packed: list[bytes], *, now: bool = True) -> list[pa.Table]:
+        """Give an operator what was packed, and return what it reports at once.
+
+        If it was not packed `now`, it may be of a query with other columns.
+        """
         strange = [payload[:1] for payload in packed if payload[:1] not in (CELLS, AS_ROWS)]
         if strange:
             raise SnapshotError(
@@ -86,7 +90,7 @@ class Packing:
         folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
         if folded:
             operator.merge([_cells(plain, operator) for plain in folded])
-        rows = [self._rows(payload[1:]) for payload in packed if payload[:1] == AS_ROWS]
+        rows = [self._rows(payload[1:], now) for payload in packed if payload[:1] == AS_ROWS]
         if not rows:
             return []
         table = pa.concat_tables(rows)
@@ -94,14 +98,14 @@ class Packing:
             table = table.take(_by_time(table[self.query.time]))
         return [operator.process(table)]
 
-    def _rows(self, stream: bytes) -> pa.Table:
+    def _rows(self, stream: bytes, now: bool) -> pa.Table:
         """Return rows that were packed as they are, of which every offset was verified."""
         try:
             table = pa.ipc.open_stream(stream).read_all()
             table.validate(full=True)
         except (pa.ArrowException, OSError, *DAMAGE) as error:
             raise SnapshotError(f"packed rows cannot be read: {error!r}") from error
-        if not table.schema.equals(self.schema):
+        if now and not table.schema.equals(self.schema):
             raise SnapshotError(f"packed rows are of {table.schema}, not of {self.schema}")
         return table
 

@@ -21,15 +21,18 @@ import xxhash
 
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.aggregates.encoding import DAMAGE
-from muntin.aggregates.identity import Identity, refuse_other
+from muntin.aggregates.identity import Identity
+from muntin.query.changing import left_of
 from muntin.query.operator import Operator
 from muntin.query.operator_state import Counters
-from muntin.query.query import Query
+from muntin.query.query import LeftOfQuery, Query
 from muntin.spark.packing import Packing
 from muntin.spark.state_blocks import HEAD, cut, joined
 
-FORMAT = 4
+FORMAT = 5
 HEADER = "header"
+COLUMNS = "columns"
+"""The fact that has the names and types of the rows' columns."""
 BASE = "base"
 """A small block that tells of which micro-batch the blocks are, so that it can be read every time."""
 SHORT_LOG = 1 << 16
@@ -171,8 +174,10 @@ class Copies:
 class Shard:
     """Some of a query's keys: `take` micro-batches as they were packed, and have them kept in a store.
 
-    `facts` must stay the same as long as the store lives, as the query must, except that windows may be
-    added. A shard without a header is a new one, unless it `begun` before: then its state is missing.
+    `facts` must stay the same as long as the store lives, except for columns that come or go. Windows
+    and aggregates of the query may come and go, and the lateness may change: what the store has is
+    replayed under the query that it was written under, and then changed. A shard without a header is a
+    new one, unless it `begun` before: then its state is missing.
     """
 
     def __init__(
@@ -221,9 +226,9 @@ class Shard:
         return Done(results, _since(before, now), self._written, stored)
 
     def _apply(
-        self, operator: Operator, packed: list[bytes], watermark: int | None
+        self, operator: Operator, packed: list[bytes], watermark: int | None, *, now: bool = True
     ) -> pa.Table | None:
-        tables = self._packing.feed(operator, packed)
+        tables = self._packing.feed(operator, packed, now=now)
         if watermark is not None:
             tables.append(operator.advance(watermark))
         filled = [table for table in tables if table.num_rows]
@@ -237,9 +242,10 @@ class Shard:
         if block is None:
             return self._new(), self._packing.operator(self._query)
         header = Header.read(block)
-        then = self._as_it_was(header.query)
-        if header.facts != self._facts:
-            raise SnapshotError(_other_facts(header.facts, self._facts))
+        left = self._left_of(header.query)
+        other = _other_facts(header.facts, self._facts)
+        if other:
+            raise SnapshotError(f"the checkpoint cannot serve this query: {other}")
         if self._is_behind(header):
             raise SnapshotError(
                 f"the header is that of micro-batch {header.version}, and not the last one written"
@@ -250,12 +256,13 @@ class Shard:
         }
         serves = copy is not None and known.get(copy.version) == copy.token
         if copy is None or not serves or copy.packing != self._packing.name:
-            copy = Copy(header.base, "", self._read(header, then), self._packing.name)
+            copy = Copy(header.base, "", self._read(header, left), self._packing.name)
         for version, _, _, checksum in header.log:
             if version > copy.version:
                 packed, watermark = self._entry(header, f"log/{version}", checksum)
-                self._apply(copy.operator, packed, watermark)
-        return header, self._extended(header, copy.operator)
+                same = header.query == self._packing.identity
+                self._apply(copy.operator, packed, watermark, now=same)
+        return header, self._changed(header, copy.operator)
 
     def _is_behind(self, header: Header) -> bool:
         """Whether a later micro-batch wrote into the log, or wrote blocks and forgot the log."""
@@ -265,21 +272,21 @@ class Shard:
             return BASE in self._store
         return bool(self._block(header, BASE) != header.base)
 
-    def _as_it_was(self, saved: Identity) -> Query:
-        """Return the query that the state is of, if it differs only by windows that were added."""
-        held = saved.get("windows") if isinstance(saved, dict) else None
-        names = [n for n in held if n in self._query.windows] if isinstance(held, dict) else []
-        known = self._packing.identity
-        if names:
-            known = {**known, "windows": {n: known["windows"][n] for n in names}}
-        trusted = self._packing.trust_functions
-        refuse_other(known, saved, "query", trust_functions=trusted, place="checkpoint")
-        return replace(self._query, windows={n: self._query.windows[n] for n in names})
+    def _left_of(self, saved: Identity) -> Query:
+        """Return what is left of the query that the state is of, or say how it is another one."""
+        return left_of(
+            self._query,
+            self._packing.identity,
+            saved,
+            None,
+            trust_functions=self._packing.trust_functions,
+            place="checkpoint",
+        )
 
-    def _read(self, header: Header, query: Query) -> Operator:
-        """Read the operator from its blocks, under the query it had then."""
+    def _read(self, header: Header, left: Query) -> Operator:
+        """Read the operator from its blocks, under what is left of the query it had then."""
         if not header.blocks:
-            return self._packing.operator(query)
+            return self._packing.operator(left)
         named = header.blocks.items()
         blocks = {n: self._block(header, f"block/{n}", checksum) for n, (checksum, _) in named}
         try:
@@ -289,7 +296,14 @@ class Shard:
             raise SnapshotError(f"the blocks are not those of a state: {error!r}") from error
         if version != header.base:
             raise SnapshotError(f"blocks of micro-batch {version!r}, not of {header.base}")
-        return Operator.from_plain(query, state, header.query)
+        return Operator.from_plain(
+            self._query,
+            state,
+            self._packing.identity,
+            trust_functions=self._packing.trust_functions,
+            plan=self._packing.plan,
+            place="checkpoint",
+        )
 
     def _entry(self, header: Header, name: str, checksum: str) -> tuple[list[bytes], int | None]:
         match self._block(header, name, checksum):
@@ -311,15 +325,15 @@ class Shard:
                 return content
         raise SnapshotError(f"{name!r} in the state store is a block of another name or shard")
 
-    def _extended(self, header: Header, operator: Operator) -> Operator:
-        """Add the windows that the query has and the state has not."""
-        for name, window in self._query.windows.items():
-            if name not in operator.query.windows:
-                operator.add_window(name, window)
+    def _changed(self, header: Header, operator: Operator) -> Operator:
+        """Let the operator go on under the query of now."""
+        if isinstance(operator.query, LeftOfQuery):
+            operator.become(self._query)
+            operator.expect(self._packing.empty)
         if header.query != self._packing.identity:
-            header.query = self._packing.identity
+            header.query, header.facts = self._packing.identity, self._facts
             header.base = NOTHING
-            self._forget(header, len(header.log))  # it would give other windows to older copies
+            self._forget(header, len(header.log))  # it would be replayed under another query
         return operator
 
     # To the store
@@ -385,12 +399,16 @@ def _bound(header: Header, name: str, content: Any) -> bytes:
 
 
 def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
-    names = [name for name in wanted if wanted[name] != saved.get(name)]
-    differences = [f"{name} was {saved.get(name)!r} and is {wanted[name]!r}" for name in names]
-    return f"the checkpoint cannot serve this query: {'; '.join(differences)}"
+    """Say what differs; of columns, those that both have."""
+    before, now = (dict(facts.get(COLUMNS, ())) for facts in (saved, wanted))
+    pairs = {f"column {name!r}": (before[name], now[name]) for name in before if name in now}
+    others = [name for name in {**saved, **wanted} if name != COLUMNS]
+    pairs |= {name: (saved.get(name), wanted.get(name)) for name in others}
+    different = [f"{name} was {a!r} and is {b!r}" for name, (a, b) in pairs.items() if a != b]
+    return "; ".join(different)
 
 
 def _since(before: Counters, now: Counters) -> Counters:
     """Return what was counted since; what is held is what is held now."""
-    done = ("rows", "late", "dropped", "bad_times", "bad_rows", "windows_reported")
+    done = ("rows", "late", "dropped", "bad_times", "bad_rows", "windows_reported", "combines")
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in done})

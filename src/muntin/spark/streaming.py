@@ -67,7 +67,7 @@ def stream_results(
 
 
 class Packer:
-    """Packs the rows of a partition for so many shards, or for as many as the state has partitions.
+    """Packs the rows of a partition for a number of shards: as given, or that of the state's partitions.
 
     While rows are packed in a thread, Spark sends the next ones.
     """

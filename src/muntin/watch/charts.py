@@ -13,12 +13,12 @@ from muntin.watch.series import Reports
 from muntin.windows import Periodic
 
 LINES = 5
-"""So many keys are shown where nobody has chosen."""
+"""How many keys are shown if the user has not chosen any."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What someone looks at: charts of so many pixel columns, the last so many windows (0: all), keys.
+    """What a page shows: the width of charts in pixels, how many windows (0: all), and which keys.
 
     `chosen` says that only these keys are wanted; else active ones join them until there are a few.
     `aggregates` tells which one to draw for a window, by their names.

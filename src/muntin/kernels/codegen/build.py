@@ -9,7 +9,7 @@ compile it, the caller gets a NotCompilableError with the reason, and runs the i
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,9 +19,9 @@ from muntin.aggregates.aggregate import Aggregate, Kernel
 from muntin.aggregates.functions import digest
 from muntin.kernels.codegen.cache import load_module, memory_module
 from muntin.kernels.codegen.layout import INVERSE, NO_INVERSE, Layout, Shape, accessors
-from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text
+from muntin.kernels.codegen.loop_source import HEAD, loops_text, ring_text, slices_text
 from muntin.kernels.codegen.source import Checked, NoSourceError, Writer
-from muntin.kernels.loops import roll_rows, roll_spans, slice_partials
+from muntin.kernels.loops import roll_rows, roll_spans
 from muntin.kernels.loops.loop_arguments import Suffixes
 from muntin.kernels.loops.roll_rows import STRETCHES, Stretches
 
@@ -115,7 +115,7 @@ def _referred(aggregate: Aggregate) -> tuple[str, ...]:
         return ()
 
 
-@cache
+@lru_cache(maxsize=1024)  # users may make functions for each call
 def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -> Compiled:
     del referred
     kernel = kernel_of(aggregate, layout)
@@ -157,7 +157,7 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
 
 def _body(steps: str) -> str:
     if steps == SLICES:
-        return loops_text(slice_partials)
+        return slices_text()
     if steps:
         return ring_text(steps)
     return loops_text(roll_rows, prefix="uncounted_") + loops_text(roll_spans)

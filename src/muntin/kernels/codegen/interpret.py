@@ -9,9 +9,12 @@ from typing import Any
 
 from muntin.kernels.loops import object_partials
 
+LOOPS = "muntin.kernels.loops."
+"""Functions of these files are copied; what they import from elsewhere is called as it is."""
 
-def bind(module: ModuleType, **names: Any) -> SimpleNamespace:
-    """Return the functions of a loop file, with some of the names that they use replaced.
+
+def bind(*modules: ModuleType, **names: Any) -> SimpleNamespace:
+    """Return the functions of loop files, with some of the names that they use replaced.
 
     >>> from muntin.kernels.loops import slice_partials
     >>> loops = bind(slice_partials, U=int, lift=str, combine=lambda a, b: a + b, lower=str.upper)
@@ -21,11 +24,14 @@ def bind(module: ModuleType, **names: Any) -> SimpleNamespace:
     >>> outs
     (['123'],)
     """
-    scope = {**vars(object_partials), **vars(module)}
+    files = [vars(module) for module in modules]
+    scope = {
+        name: value for file in (vars(object_partials), *files) for name, value in file.items()
+    }
     for name, value in scope.items():
-        if isinstance(value, FunctionType) and value.__module__.startswith("muntin."):
+        if isinstance(value, FunctionType) and value.__module__.startswith(LOOPS):
             copy = FunctionType(value.__code__, scope, value.__name__, value.__defaults__)
             scope[name] = copy
     scope.update(names)
-    own = {name for name, value in vars(module).items() if isinstance(value, FunctionType)}
+    own = {n for file in files for n, value in file.items() if isinstance(value, FunctionType)}
     return SimpleNamespace(**{name: scope[name] for name in own})

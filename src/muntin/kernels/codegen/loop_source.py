@@ -16,7 +16,14 @@ from typing import Any
 from muntin.aggregators import daba_lite, two_stacks_lite
 from muntin.kernels.codegen.cache import load_module
 from muntin.kernels.codegen.source import Bare, function_tree
-from muntin.kernels.loops import instructions, object_partials, roll_rings
+from muntin.kernels.loops import (
+    instructions,
+    kept_windows,
+    object_partials,
+    roll_rings,
+    slice_partials,
+    slice_trees,
+)
 from muntin.kernels.loops.instructions import is_entry
 
 HEAD = """
@@ -131,6 +138,17 @@ def ring_text(algorithm: str) -> str:
 
     The step functions are written for a tuple of arrays and unsigned positions.
     """
+    return _with_steps(algorithm, loops_text(roll_rings))
+
+
+@cache
+def slices_text() -> str:
+    """Return the loops over slices, and those over windows that are kept."""
+    return _with_steps("DabaLite", loops_text(slice_partials, slice_trees, kept_windows))
+
+
+def _with_steps(algorithm: str, loops: str) -> str:
+    """Return loops behind the step functions of an algorithm that they call."""
     steps = STEPS[algorithm]
     trees = [
         _WithoutCombine().visit(_Slots().visit(_bare(value)))
@@ -138,9 +156,8 @@ def ring_text(algorithm: str) -> str:
         if isinstance(value, FunctionType) and value.__module__ == steps.__name__
     ]
     ordered = sorted(trees, key=lambda tree: bool(tree.name != "fixup"))
-    loops = _WithoutCombine().visit(ast.parse(loops_text(roll_rings)))
     texts = [f"@inline\n{ast.unparse(ast.fix_missing_locations(tree))}\n" for tree in ordered]
-    return "\n".join([*texts, ast.unparse(loops), ""])
+    return "\n".join([*texts, ast.unparse(_WithoutCombine().visit(ast.parse(loops))), ""])
 
 
 def _bare(function: Callable[..., Any]) -> ast.FunctionDef:

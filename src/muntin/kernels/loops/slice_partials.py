@@ -109,6 +109,29 @@ def shift_spans(rows: Any, partials: Any, base: Any, shifts: Shifts, undone: Any
             store(partials, at, acc)
 
 
+def replay_step(log: Any, j: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
+    """Repeat one step of the log."""
+    step = log[j, LOG_STEP]
+    a = base + U(log[j, LOG_PLACE])
+    b = U(log[j, LOG_OTHER])
+    if step == NEW:
+        store(partials, a, load(parts, b))
+    elif step == ADD or (step == LATE and not in_order_only):
+        store(partials, a, combine(load(partials, a), load(parts, b)))
+    elif step == JOIN:
+        store(partials, a, combine(load(partials, a), load(partials, base + b)))
+    elif step == OPEN:
+        i = base + b
+        while i > a:
+            store(partials, i, load(partials, i - U(1)))
+            i -= U(1)
+    elif step == CLOSE:
+        i = a + U(1)
+        while i < base + b:
+            store(partials, i - U(1), load(partials, i))
+            i += U(1)
+
+
 @entry
 def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_only: Any) -> None:
     """Repeat on the partials the changes that the log says of the slices (`slice_log`).
@@ -117,25 +140,7 @@ def replay(log: Any, steps: Any, parts: Any, partials: Any, base: Any, in_order_
     folds the slice again from kept rows.
     """
     for j in range(steps):
-        step = log[j, LOG_STEP]
-        a = base + U(log[j, LOG_PLACE])
-        b = U(log[j, LOG_OTHER])
-        if step == NEW:
-            store(partials, a, load(parts, b))
-        elif step == ADD or (step == LATE and not in_order_only):
-            store(partials, a, combine(load(partials, a), load(parts, b)))
-        elif step == JOIN:
-            store(partials, a, combine(load(partials, a), load(partials, base + b)))
-        elif step == OPEN:
-            i = base + b
-            while i > a:
-                store(partials, i, load(partials, i - U(1)))
-                i -= U(1)
-        elif step == CLOSE:
-            i = a + U(1)
-            while i < base + b:
-                store(partials, i - U(1), load(partials, i))
-                i += U(1)
+        replay_step(log, j, parts, partials, base, in_order_only)
 
 
 def flip_slices(partials: Any, base: Any, s: Any, e: Any, suffixes: Suffixes) -> None:
@@ -151,8 +156,10 @@ def flip_slices(partials: Any, base: Any, s: Any, e: Any, suffixes: Suffixes) ->
 
 
 @entry
-def query_spans(partials: Any, base: Any, spans: Spans, outs: Any, suffixes: Suffixes) -> None:
+def query_spans(partials: Any, base: Any, spans: Spans, outs: Any, suffixes: Suffixes) -> Any:
     """Emit the windows of `spans`, which are over slices, by boundary aggregation.
+
+    Return the number of combines.
 
     No window is empty. Among the windows of one key and kind neither starts nor ends fall, and each
     slice is combined at most three times for all of them. Where one falls, the boundary starts again.
@@ -160,6 +167,7 @@ def query_spans(partials: Any, base: Any, spans: Spans, outs: Any, suffixes: Suf
     lo, hi = spans
     buffer, mask = suffixes
     s = e = boundary = U(0)
+    combines = U(0)
     acc = load(partials, base + U(lo[0]))
     for k in range(len(lo)):
         start = U(lo[k])
@@ -170,12 +178,16 @@ def query_spans(partials: Any, base: Any, spans: Spans, outs: Any, suffixes: Suf
         while e < end:
             v = load(partials, base + e)
             acc = v if e == boundary else combine(acc, v)
+            combines += U(e != boundary)
             e += U(1)
         if s >= boundary:
+            combines += e - s - U(1)
             flip_slices(partials, base, s, e, suffixes)
             boundary = e
         p = load(buffer, s & mask)
+        combines += U(boundary != e)
         emit(outs, k, p if boundary == e else combine(p, acc), e - s)
+    return combines
 
 
 @entry
@@ -222,8 +234,12 @@ def update_trees(partials: Any, base: Any, a: Any, b: Any, lo: Any, hi: Any) -> 
         update_tree(partials, base, U(a[k]), U(b[k]), U(lo[k]), U(hi[k]))
 
 
-def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) -> None:
-    """Emit the leaves [lo, hi): one node per level from either side, the older on the left."""
+def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) -> Any:
+    """Emit the leaves [lo, hi): one node per level from either side, the older on the left.
+
+    Return the number of combines.
+    """
+    nodes = U(0)
     i = base + lo
     j = base + hi
     rows = hi - lo
@@ -232,6 +248,7 @@ def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) ->
     some_left = False
     some_right = False
     while i < j:
+        nodes += (i & U(1)) + (j & U(1))
         if i & U(1):
             v = load(partials, i)
             left = combine(left, v) if some_left else v
@@ -248,28 +265,35 @@ def query_node(partials: Any, base: Any, lo: Any, hi: Any, outs: Any, k: Any) ->
         emit(outs, k, combine(left, right), rows)
     else:
         emit(outs, k, left if some_left else right, rows)
+    return nodes - U(1)
 
 
 @entry
-def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> None:
-    """Emit the slices [lo[k], hi[k]) of each window k from the tree."""
+def query_tree(partials: Any, base: Any, lo: Any, hi: Any, outs: Any) -> Any:
+    """Emit the slices [lo[k], hi[k]) of each window k from the tree; return the combines."""
+    combines = U(0)
     for k in range(len(lo)):
-        query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
+        combines += query_node(partials, base, U(lo[k]), U(hi[k]), outs, k)
+    return combines
 
 
-def build_table(partials: Any, base: Any, lo: Any, n: Any, into: Table) -> None:
+def build_table(partials: Any, base: Any, lo: Any, n: Any, into: Table) -> Any:
     """Fill a table from which any run of the n slices from lo on is one combine of two entries.
+
+    Return the number of combines.
 
     Row l of the table cuts the slices at odd multiples of 2^l, and has at each place the aggregate
     between it and the cut in its block of 2^(l + 1): suffixes on the left, prefixes on the right.
     """
     table, width = into
+    combines = U(0)
     l = U(0)
     half = U(1)
     while half < n:
         row = l * width
         cut = half
         while cut < n:
+            combines += half - U(1) + min(cut + half, n) - cut - U(1)
             i = cut - U(1)
             acc = load(partials, base + lo + i)
             store(table, row + i, acc)
@@ -288,14 +312,16 @@ def build_table(partials: Any, base: Any, lo: Any, n: Any, into: Table) -> None:
             cut += U(2) * half
         half *= U(2)
         l += U(1)
+    return combines
 
 
 @entry
-def query_table(partials: Any, base: Any, spans: Spans, outs: Any, cuts: Any, into: Table) -> None:
+def query_table(partials: Any, base: Any, spans: Spans, outs: Any, cuts: Any, into: Table) -> Any:
     """Emit the windows of `spans`, which are over slices, from one table per key.
 
-    Key c has the windows [cuts[c], cuts[c + 1]).
+    Key c has the windows [cuts[c], cuts[c + 1]). Return the number of combines.
     """
+    combines = U(0)
     lo, hi = spans
     table, width = into
     for c in range(len(cuts) - 1):
@@ -304,7 +330,7 @@ def query_table(partials: Any, base: Any, spans: Spans, outs: Any, cuts: Any, in
         for k in range(cuts[c], cuts[c + 1]):
             least = min(least, U(lo[k]))
             most = max(most, U(hi[k]))
-        build_table(partials, base, least, most - least, into)
+        combines += build_table(partials, base, least, most - least, into)
         for k in range(cuts[c], cuts[c + 1]):
             i = U(lo[k]) - least
             j = U(hi[k]) - least - U(1)
@@ -312,4 +338,6 @@ def query_table(partials: Any, base: Any, spans: Spans, outs: Any, cuts: Any, in
                 emit(outs, k, load(partials, base + least + i), U(1))
             else:
                 row = (U(63) - U(leading_zeros(i ^ j))) * width
+                combines += U(1)
                 emit(outs, k, combine(load(table, row + i), load(table, row + j)), j - i + U(1))
+    return combines

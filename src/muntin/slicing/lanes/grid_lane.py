@@ -16,7 +16,7 @@ from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges, EveryRow, Lattice
-from muntin.slicing.folded_rows import FIRST, LAST, ROWS, START_OF, FoldedRows
+from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
 from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer, together
@@ -182,7 +182,7 @@ class GridLane(SliceLane):
     def add_aggregate(self, column: Partials) -> None:
         super().add_aggregate(column)
         if self._changed is not None:
-            self._changed.add_aggregate(column.kernels)
+            self._changed.add_aggregate(column)
 
     def remove_aggregate(self, i: int) -> None:
         super().remove_aggregate(i)
@@ -291,17 +291,23 @@ class GridLane(SliceLane):
     def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> FoldedRows:
         """Fold rows into slices, for another lane of the same windows to take in."""
         counts, prepared = self.admit(rows, journal)
+        gone = rows.take(np.zeros(0, np.int64) if counts is None else np.nonzero(~counts)[0])
+        lost = np.stack([gone.keys, gone.times], 1)
+        if len(lost):
+            owners, latest = earliest(gone.keys, -gone.times, self.slices.keys)
+            lost = np.stack([owners, -latest], 1)
         if prepared is None:
-            empty = np.zeros((0, 5), np.int64)
+            empty = np.zeros((0, len(CELL_COLUMNS)), np.int64)
             nothing = [column.kernels.buffer(0) for column in self.partials]
-            return FoldedRows(keys, empty, nothing, dropped=len(rows))
-        dropped = 0 if counts is None else len(rows) - int(np.count_nonzero(counts))
-        return FoldedRows(keys, prepared.found[:, CELL_COLUMNS], prepared.parts, dropped)
+            return FoldedRows(keys, empty, nothing, lost, dropped=len(gone))
+        found = prepared.found[:, CELL_COLUMNS]
+        return FoldedRows(keys, found, prepared.parts, lost, dropped=len(gone))
 
     def admit_cells(self, keys: Array, cells: FoldedRows) -> tuple[Array | None, Prepared | None]:
         """Do for slices of these keys what `admit` does for rows; in a slice all rows count, or none."""
         first, last = (np.ascontiguousarray(cells.found[:, i]) for i in (FIRST, LAST))
         rows = Rows(keys, first, [])
+        self._lost = max(self._lost, int(cells.lost[:, LOST].max(initial=ALWAYS)) + 1)
         self._blurred = self._blurred or bool(self._listed)
         counts = self._counting(rows, first)
         found = np.empty((len(cells), GROUP_COLUMNS), np.int64)
@@ -370,6 +376,8 @@ class GridLane(SliceLane):
         journal.items(touched, self.due, self._dirty, self._first, self._last)
         journal.length(self._came, self._stale)
         self.slices.note(journal, touched, since)
+        if self.over is not None:
+            journal.call(self.over.forget, touched)
         keys = self.slices.reserve(np.ascontiguousarray(found[:, GROUP_KEY]))
         log = np.empty((2 * len(found), LOG_COLUMNS), np.int64)
         steps = compiled_loops().place_groups(
@@ -413,6 +421,9 @@ class GridLane(SliceLane):
         self._first[keys] = self.slices.meta[head, SLICE_START]
         self._last[keys] = self.slices.meta[head + self.slices.length[keys] - 1, SLICE_START]
 
+    def _sliding(self) -> tuple[Array, int]:
+        return self._periods, len(self.names)
+
     def _times(self) -> KeyTimes:
         return KeyTimes(self.due, self._dirty, self._first, self._last)
 
@@ -444,7 +455,7 @@ class GridLane(SliceLane):
         upto = np.maximum(watermark, self._after)
         past, final = self.lateness.past(self._after), self.lateness.past(upto)
         windows = self._due(upto, past, final, journal)
-        report = self.changes(self.answer(windows), final, journal)
+        report = self.changes(self.answer(windows, journal), final, journal)
         self.drop_kept(journal)
         return report
 
@@ -468,6 +479,8 @@ class GridLane(SliceLane):
             for column in self.partials:
                 column.replay(log, steps, column.kernels.buffer(0))
         self.slices.moved[keys] = True
+        if self.over is not None:
+            self.over.forget(keys)
         self._bound(keys)
 
     def retype(self, i: int, kernels: SliceKernels) -> None:

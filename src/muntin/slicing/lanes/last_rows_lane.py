@@ -4,15 +4,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.journal import Journal
-from muntin.kernels.slice_kernels import SliceKernels
-from muntin.slicing.changes import Changes
-from muntin.slicing.lane import Report, Setting
-from muntin.slicing.lanes.row_lane import NO_WINDOWS, RowLane
-from muntin.slicing.lateness import Lateness
+from muntin.slicing.lane import Joining, Setting
+from muntin.slicing.lanes.row_lane import NO_WINDOWS
+from muntin.slicing.lanes.tick_lane import TickLane
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, NEVER, Array
 from muntin.slicing.partials import Partials
-from muntin.slicing.report_pieces import Expected
 from muntin.slicing.tables import (
     END,
     HI,
@@ -31,30 +27,23 @@ from muntin.slicing.tick_ends import all_ends, ends_after_rows
 from muntin.windows import LastN
 
 
-class LastRowsLane(RowLane):
+class LastRowsLane(TickLane):
     """The last n rows of each key, every so often; its start is the rank of the first of them.
 
     If rows came before the window was added, it is reported where n rows have come since.
     """
 
     NEEDS_ROWS: ClassVar[bool] = False
+    BY_END: ClassVar[bool] = True
     window: LastN
 
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         super().__init__(name, window, partials, setting)
-        remembers = setting.lateness.longest > 0
-        self._changed = Changes(1, partials, remembers) if setting.changes else None
+        self._ends_after = ALWAYS  # windows that end later are reported
 
-    def expected(self, watermark: Array) -> Expected:
-        return super().expected(watermark) if self._changes else self._expected_ticks(watermark)
-
-    def advance(self, watermark: Array, journal: Journal) -> Report:
-        report = super().advance(watermark, journal)
-        if self._changed is None:
-            return report
-        journal.fields(self._changed)
-        self._changed.grow_keys(self.space)
-        return self._changed.apply(report, self.lateness.past(self._time), journal)
+    def join_stream(self, joining: Joining) -> None:
+        super().join_stream(joining)
+        self._ends_after = joining.latest
 
     def _find(
         self, key: int, meta: Array, after: int, upto: int, final: int
@@ -83,6 +72,7 @@ class LastRowsLane(RowLane):
             known &= again[:, END] <= before.max(initial=-END_OF_TIME) + self._idle
             again[known, KIND] = UPDATE
         found = np.concatenate([again, self._at(key, times, ends)])
+        found = found[found[:, END] > self._ends_after]
         if self._begins[key] > ALWAYS:
             found = found[found[:, HI] - found[:, LO] >= window.n]
         return found, needed, self._next(times[needed:], upto)
@@ -107,45 +97,9 @@ class LastRowsLane(RowLane):
         found[:, START] = self._first_rank[key] + found[:, LO]
         return found
 
-    def add_aggregate(self, column: Partials) -> None:
-        super().add_aggregate(column)
-        if self._changed is not None:
-            self._changed.add_aggregate(column.kernels)
-
-    def remove_aggregate(self, i: int) -> None:
-        super().remove_aggregate(i)
-        if self._changed is not None:
-            self._changed.remove_aggregate(i)
-
-    @staticmethod
-    def some_aggregates(plain: dict[str, Any], which: list[int]) -> dict[str, Any]:
-        changed = plain["changed"]
-        changed = None if changed is None else Changes.some_aggregates(changed, which)
-        return {**RowLane.some_aggregates(plain, which), "changed": changed}
-
-    def change_lateness(self, lateness: Lateness) -> None:
-        super().change_lateness(lateness)
-        if self._changed is not None and lateness.longest > 0 and not self._changed.remembers:
-            self._changed.remember(self._time)
-
-    def keep_keys(self, alive: Array) -> None:
-        super().keep_keys(alive)
-        if self._changed is not None:
-            self._changed.keep_keys(alive)
-
-    def parts(self) -> list[Any]:
-        return [*super().parts(), *([] if self._changed is None else [self._changed])]
-
-    def retype(self, i: int, kernels: SliceKernels) -> None:
-        super().retype(i, kernels)
-        if self._changed is not None:
-            self._changed.retype(i, kernels)
-
     def plain(self) -> dict[str, Any]:
-        changed = None if self._changed is None else self._changed.plain()
-        return {**super().plain(), "changed": changed}
+        return {**super().plain(), "ends_after": self._ends_after}
 
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
-        if self._changed is not None:
-            self._changed.load(plain["changed"])
+        self._ends_after = int(plain["ends_after"])

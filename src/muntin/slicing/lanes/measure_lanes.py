@@ -168,6 +168,11 @@ class DeltaLane(MeasuredLane):
         seen = NEVER if self._unknown > ALWAYS else ALWAYS
         self._whole_from = longer(self._whole_from, self.slices.keys, seen)
 
+    def _keep_rows(self) -> None:
+        super()._keep_rows()
+        assert self.kept is not None
+        self.kept.measure = self.column
+
     def join_stream(self, joining: Joining) -> None:
         """Begin after each key's last row, which may have come to what the first one begins with."""
         super().join_stream(joining)
@@ -219,7 +224,7 @@ class DeltaLane(MeasuredLane):
         self._final = np.maximum(self._come_to(self.lateness.past(self._time)), self._final)
         windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
         windows = windows[windows[:, START] >= self._whole_from[windows[:, KEY]]]
-        report = self.changes(self.answer(windows), self._final, journal)
+        report = self.changes(self.answer(windows, journal), self._final, journal)
         self.drop_kept(journal)
         return report
 
@@ -269,7 +274,7 @@ class RankLane(MeasuredLane):
         self._pass(watermark)
         self.refresh(journal)
         windows = _counted(self._due(self._ranks.copy(), self._ranks, self._ranks, journal))
-        return self.changes(self.answer(windows), self._ranks, journal)
+        return self.changes(self.answer(windows, journal), self._ranks, journal)
 
 
 class CountLane(MeasuredLane):
@@ -328,7 +333,7 @@ class CountLane(MeasuredLane):
         before = self._after
         windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
-        report = self.changes(self.answer(windows), final, journal)
+        report = self.changes(self.answer(windows, journal), final, journal)
         self._drop_rows(final, journal)
         return report
 

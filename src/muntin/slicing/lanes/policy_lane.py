@@ -8,7 +8,7 @@ were left at it are kept.
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,21 +16,25 @@ from muntin.aggregators import Amta
 from muntin.journal import Journal
 from muntin.slicing.lane import Setting
 from muntin.slicing.lanes.context_state import ContextState
-from muntin.slicing.lanes.row_lane import ROW, RowLane, as_lines
+from muntin.slicing.lanes.row_lane import ROW, as_lines
+from muntin.slicing.lanes.tick_lane import TickLane
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
-from muntin.slicing.report_pieces import Expected
 from muntin.slicing.rows import Rows
-from muntin.slicing.tables import EMPTY, RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
+from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
 from muntin.slicing.tick_ends import all_ends, ends_after_rows
 from muntin.windows import Policy
 
 Left = dict[int, tuple[int, int]]
 """Rows [lo, hi) by the end at which they were left."""
+News = tuple[int, int, int, int, int]
+"""A window to report: (start, end, lo, hi, kind)."""
 
 
-class PolicyLane(RowLane):
+class PolicyLane(TickLane):
     """The rows that a policy has left, every so often."""
+
+    BY_END: ClassVar[bool] = False
 
     window: Policy
 
@@ -45,9 +49,6 @@ class PolicyLane(RowLane):
         for row in rows.extra[ROW]:
             lift(row)
 
-    def expected(self, watermark: Array) -> Expected:
-        return super().expected(watermark) if self._changes else self._expected_ticks(watermark)
-
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         super()._note_visited(visited, journal)
         journal.entries(self._states, visited, ContextState.without_context)
@@ -59,17 +60,23 @@ class PolicyLane(RowLane):
     def alive(self) -> Array:
         """Return which keys have rows that are left, or windows that may still change."""
         alive: Array = self.kept.runs.length[: self.keys] > 0
+        if self._changed is not None:
+            alive |= self._changed.alive(self.keys, self.lateness.past(self._time))
         alive[list(self._states)] = True
         return alive
 
     def _find(
         self, key: int, meta: Array, after: int, upto: int, final: int
     ) -> tuple[Array, int, int]:
-        del after
         state = self._states.setdefault(key, ContextState())
         times = meta[:, ROW_TIME]
         left = self._enforce(key, state, times, upto)
-        lines = [(key, 0, *line) for line in self._news(state, left, times, meta[:, ROW_NEW])]
+        news = (
+            self._all_of(state, left, times, after)
+            if self._changes
+            else self._news(state, left, times, meta[:, ROW_NEW])
+        )
+        lines = [(key, 0, *line) for line in news]
         needed = forget(state, times, final)
         due = self._next(state, times, upto, final)
         if needed == len(times) and due == NEVER:  # nothing is left, and that is final
@@ -136,25 +143,26 @@ class PolicyLane(RowLane):
             now = _later(before[-1][self._column], end - int(times[-1]))
             tree.evict_while(self.window.policy.expired(now, self._column))
 
-    def _news(
-        self, state: ContextState, left: Left, times: Array, new: Array
-    ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Write down what is left and yield what of it is news: (start, end, lo, hi, kind)."""
+    def _all_of(self, state: ContextState, left: Left, times: Array, after: int) -> Iterator[News]:
+        """Write down what is left and yield all of it, of which only changes will be reported."""
+        for end, (lo, hi) in left.items():
+            start = int(times[lo]) if lo < hi else end
+            state.reported[end] = (start, hi - lo)
+            yield start, end, lo, hi, UPDATE if end <= after else RESULT
+
+    def _news(self, state: ContextState, left: Left, times: Array, new: Array) -> Iterator[News]:
+        """Write down what is left and yield what of it is news."""
         known = state.reported
         for end, (lo, hi) in left.items():
             start, count = int(times[lo]) if lo < hi else end, hi - lo
             was, before = known.get(end, (end, 0))
-            said = end in known and (self._changes or before > 0)
             known[end] = (start, count)
-            if said and (was != start or not (self._changes or count)):
+            said = before > 0
+            if said and (was != start or count == 0):
                 yield was, end, 0, 0, RETRACT
                 said = False
-            if said and before == count and not new[lo:hi].any():
-                continue
-            if count:
+            if count and not (said and before == count and not new[lo:hi].any()):
                 yield start, end, lo, hi, UPDATE if said else RESULT
-            elif self._changes:
-                yield start, end, 0, 0, EMPTY
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data; a tree sees its rows again."""

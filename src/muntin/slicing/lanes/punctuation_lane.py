@@ -37,6 +37,7 @@ from muntin.slicing.tables import (
     PUNCTUATED_OPENED,
     REPORT_COLUMNS,
     RETRACT,
+    SLICE_LAST,
     SLICE_ROWS,
     SLICE_START,
     START,
@@ -80,6 +81,10 @@ class PunctuationLane(SliceLane):
 
     def _keep_no_rows(self) -> None:
         """Keep rows all the same: one that opens a window may come late."""
+
+    def _last_items(self) -> Array:
+        """Return the last time of a row of each key: a late row may split the slice that has it."""
+        return self.slices.last(SLICE_LAST)
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
         super().grow_keys(keys, watermark)
@@ -171,7 +176,8 @@ class PunctuationLane(SliceLane):
         retracted = np.zeros((len(gone), REPORT_COLUMNS), np.int64)
         retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
         retracted[:, END], retracted[:, KIND] = gone[:, GONE_LAST], RETRACT
-        report = self.answer(np.concatenate([retracted, self._due(watermark, journal)]))
+        windows = np.concatenate([retracted, self._due(watermark, journal)])
+        report = self.answer(windows, journal)
         self.drop_kept(journal)
         return report
 

@@ -155,7 +155,7 @@ class SessionLane(SliceLane):
         retracted[:, END] = gone[:, GONE_LAST] + self.gap
         retracted[:, KIND] = RETRACT
         windows = np.concatenate([retracted, self._due(watermark, journal)])
-        report = self.answer(windows[windows[:, START] >= self.begins])
+        report = self.answer(windows[windows[:, START] >= self.begins], journal)
         self.drop_kept(journal)
         return report
 

@@ -7,7 +7,7 @@ arena, within the room that it has: places base[k] to base[k] + room[k].
 from typing import Any
 
 from muntin.kernels.loops.instructions import entry
-from muntin.kernels.loops.slice_log import LOG_OTHER, LOG_PLACE, LOG_STEP, OPEN
+from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW, OPEN
 from muntin.slicing.tables import (
     MOVE_FROM,
     MOVE_ITEMS,
@@ -48,7 +48,7 @@ def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> An
     Wider rooms are at the top. more[key] is 0 afterwards. If the arena has too few places, nothing
     changes, and the number of moves is -1.
     """
-    head, length, base, room, more, moved = rooms
+    head, length, base, room, more, moved, drift = rooms
     wanted = top
     for j in range(len(keys)):
         k = keys[j]
@@ -75,6 +75,7 @@ def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> An
             moves[count, MOVE_TO] = base[k]
             moves[count, MOVE_ITEMS] = length[k]
             count += 1
+        drift[k] += base[k] - head[k]
         head[k] = base[k]
     return top, count
 
@@ -82,7 +83,7 @@ def claim_room(keys: Any, rooms: Rooms, top: Any, places: Any, moves: Any) -> An
 @entry
 def widen_rooms(keys: Any, rooms: Rooms) -> None:
     """Widen the room of each run that has no room for more[key] items, wherever it will lie."""
-    head, length, base, room, more, _ = rooms
+    head, length, base, room, more, _, _ = rooms
     for j in range(len(keys)):
         k = keys[j]
         need = length[k] + more[k]
@@ -201,3 +202,26 @@ def open_place(table: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
         for c in range(table.shape[1]):
             table[q, c] = table[q - 1, c]
     return log_step(log, n, OPEN, p, tail)
+
+
+@entry
+def note_reach(keys: Any, hi: Any, drift: Any, reach: Any) -> None:
+    """Note in reach[key] the number behind the last slice of any window [.., hi) of a key."""
+    for k in range(len(keys)):
+        key = keys[k]
+        reach[key] = max(reach[key], hi[k] - drift[key])
+
+
+@entry
+def disturbs(log: Any, steps: Any, keys: Any, drift: Any, reach: Any) -> Any:
+    """Whether the log changes a slice of a window of which something is kept.
+
+    keys[g] is the key of part g, reach[key] behind the last slice of its windows.
+    """
+    for j in range(steps):
+        step = log[j, LOG_STEP]
+        if step in (NEW, ADD, LATE):
+            key = keys[log[j, LOG_OTHER]]
+            if log[j, LOG_PLACE] - drift[key] < reach[key]:
+                return True
+    return False

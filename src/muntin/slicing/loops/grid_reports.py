@@ -420,8 +420,9 @@ def report_grid(
             n, wake, pending = found
             if n < 0:
                 return k, begin
-        if dirty[k] != NEVER and not pending:
+        if dirty[k] != NEVER:
             forget_late(table, h, tail, dirty[k])
+        if not pending:
             dirty[k] = NEVER
         kept = find(table, h, tail, marks.keep[at])
         length[k] -= kept - h

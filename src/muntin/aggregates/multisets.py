@@ -1,0 +1,132 @@
+"""What a window holds, as multisets that change in place while the window slides.
+
+A window over slices keeps one between reports (`kernels/loops/kept_windows.py`): the partials of slices
+go in and come out again, and nothing is merged. Ranked values lie in order in short blocks, so that a
+value is found, added or removed in O(log n + block), and one of a rank in O(n / block + block).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+BLOCK = 256
+"""A block has at most twice as many different values."""
+
+
+class DistinctValues:
+    """In how many slices each value occurs."""
+
+    __slots__ = ("_slices",)
+
+    def __init__(self) -> None:
+        self._slices: dict[Any, int] = {}
+
+    def add(self, partial: frozenset[Any]) -> None:
+        """Add the values of a slice."""
+        slices = self._slices
+        for value in partial:
+            slices[value] = slices.get(value, 0) + 1
+
+    def remove(self, partial: frozenset[Any]) -> None:
+        """Remove the values of a slice."""
+        slices = self._slices
+        for value in partial:
+            count = slices[value]
+            if count == 1:
+                del slices[value]
+            else:
+                slices[value] = count - 1
+
+    def result(self) -> int:
+        """Return the number of different values."""
+        return len(self._slices)
+
+
+class RankedValues:
+    """Values in order, with how often each occurs, and the statistic that is asked of them.
+
+    `statistic` gets the number of values and a function that returns the value of a rank. NaN is only
+    counted: it ranks above every number.
+    """
+
+    __slots__ = ("_blocks", "_counts", "_last", "_nans", "_statistic", "_up_to", "_weights")
+
+    def __init__(self, statistic: Callable[[int, Callable[[int], Any]], Any]) -> None:
+        self._statistic = statistic
+        self._blocks: list[list[Any]] = []  # different values in order, cut into blocks
+        self._counts: list[list[int]] = []  # beside each: how often it occurs
+        self._last: list[Any] = []  # per block: its last value
+        self._weights: list[int] = []  # per block: the number of values in it
+        self._up_to: list[int] = []  # per block: the number of values up to its end, for a result
+        self._nans = 0
+
+    def add(self, partial: tuple[tuple[Any, ...], tuple[int, ...], int]) -> None:
+        """Add the values of a slice."""
+        values, counts, nans = partial
+        self._nans += nans
+        for value, count in zip(values, counts, strict=True):
+            self._add(value, count)
+
+    def remove(self, partial: tuple[tuple[Any, ...], tuple[int, ...], int]) -> None:
+        """Remove the values of a slice."""
+        values, counts, nans = partial
+        self._nans -= nans
+        for value, count in zip(values, counts, strict=True):
+            self._remove(value, count)
+
+    def result(self) -> Any:
+        """Return the statistic of all values."""
+        self._up_to = list(accumulate(self._weights))
+        return self._statistic((self._up_to[-1] if self._up_to else 0) + self._nans, self._at)
+
+    def _at(self, rank: int) -> Any:
+        """Return the value of the given rank, counted from 1; NaN behind the last."""
+        b = bisect_left(self._up_to, rank)
+        if b == len(self._up_to):
+            return float("nan")
+        rank -= self._up_to[b] - self._weights[b]
+        block = self._blocks[b]
+        if len(block) == self._weights[b]:  # each occurs once
+            return block[rank - 1]
+        return block[bisect_left(list(accumulate(self._counts[b])), rank)]
+
+    def _add(self, value: Any, count: int) -> None:
+        if not self._blocks:
+            self._put(0, [value], [count])
+            return
+        b = min(bisect_left(self._last, value), len(self._last) - 1)
+        block, counts = self._blocks[b], self._counts[b]
+        i = bisect_left(block, value)
+        self._weights[b] += count
+        if i < len(block) and block[i] == value:
+            counts[i] += count
+            return
+        block.insert(i, value)
+        counts.insert(i, count)
+        self._last[b] = block[-1]
+        if len(block) > 2 * BLOCK:
+            self._put(b + 1, block[BLOCK:], counts[BLOCK:])
+            del block[BLOCK:], counts[BLOCK:]
+            self._last[b], self._weights[b] = block[-1], sum(counts)
+
+    def _put(self, b: int, block: list[Any], counts: list[int]) -> None:
+        """Put in a new block before block b."""
+        self._blocks.insert(b, block)
+        self._counts.insert(b, counts)
+        self._last.insert(b, block[-1])
+        self._weights.insert(b, sum(counts))
+
+    def _remove(self, value: Any, count: int) -> None:
+        b = bisect_left(self._last, value)
+        block, counts = self._blocks[b], self._counts[b]
+        i = bisect_left(block, value)
+        self._weights[b] -= count
+        counts[i] -= count
+        if counts[i]:
+            return
+        del block[i], counts[i]
+        if block:
+            self._last[b] = block[-1]
+        else:
+            del self._blocks[b], self._counts[b], self._last[b], self._weights[b]

@@ -1,0 +1,296 @@
+"""Final aggregation that is kept between reports: windows that slide over the runs of an arena.
+
+A window of a key that was reported leaves something behind for the next one, of which most slices are
+the same: a total, two stacks or the deque of DABA Lite (`kernels/loops/kept_windows.py`). Which of them
+follows from what the aggregate declares. All of it is derived from the slices: a state that is saved
+does not have it, a call that fails drops what it may have changed, and the next report builds it again.
+"""
+
+import numpy as np
+
+from muntin.journal import Journal
+from muntin.kernels.loops.kept_windows import (
+    DABA,
+    MARKS,
+    NOWHERE,
+    STACKS,
+    TOTALS,
+    Asked,
+    E,
+    F,
+    Slots,
+)
+from muntin.slicing.arena import Arena
+from muntin.slicing.held_bytes import Measure, sampled
+from muntin.slicing.lane import longer, spans_of
+from muntin.slicing.limits import Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.partials import FEW_KINDS, WORST_CASE, Partials
+from muntin.slicing.slice_trees import SliceTrees
+from muntin.slicing.tables import HI, KEY, LO, PERIOD_EVERY, PERIOD_SIZE, WINDOW
+
+LOOPS = {TOTALS: "query_totals", STACKS: "query_stacks", DABA: "query_daba"}
+LEAVES = {TOTALS: "leave_totals", DABA: "leave_daba"}
+NO_SLOTS = np.zeros(0, np.int64)
+NO_PERIODS = np.zeros((0, 3), np.int64)
+
+
+def kept_as(partials: Partials) -> int | None:
+    """Return what is kept of an aggregate's windows, by what it declares; None if they are merged."""
+    if partials.kernels.totals:
+        return TOTALS
+    if partials.aggregate.holistic:  # a front would hold each value once per slice before it
+        return None
+    return DABA if partials.store == WORST_CASE else STACKS
+
+
+class KeptColumn:
+    """What is kept of the windows of one aggregate, with the fronts beside the slices."""
+
+    def __init__(self, arena: Arena, partials: Partials) -> None:
+        self.partials = partials
+        self._arena = arena
+        self._kernels = partials.kernels
+        self._kept: int | None = None
+        self._slots = self._empty(np.full(1, NOWHERE))
+        self._trees = SliceTrees(arena, partials.kernels)
+        arena.beside(self)
+
+    def _empty(self, kind_of: Array) -> Slots:
+        """Return slots for windows of some kinds, of which nothing is kept yet."""
+        kinds, nothing = int(kind_of.max()) + 1, self._kernels.buffer(0)
+        marks, fronts = np.zeros((0, MARKS), np.int64), self._front_buffer(kinds)
+        return Slots(marks, nothing, nothing, fronts, self._arena.places, kind_of, kinds)
+
+    def _front_buffer(self, kinds: int) -> tuple[Array, ...]:
+        return self._kernels.buffer(0 if self._kept == TOTALS else kinds * self._arena.places)
+
+    def begin(self, kind_of: Array) -> None:
+        """Keep windows of these kinds from now on, and nothing of those before."""
+        self._slots = self._empty(np.full(1, NOWHERE))
+        self._kernels = self.partials.kernels
+        self._trees = SliceTrees(self._arena, self._kernels)
+        self._kept = kept_as(self.partials)
+        if self._kept is not None:
+            self._slots = self._empty(kind_of)
+
+    def renew(self, places: int) -> None:
+        """Make space for fronts at a number of places, those of the arena."""
+        fronts = self._front_buffer(self._slots.kinds)
+        self._slots = self._slots._replace(fronts=fronts, places=places)
+        self._trees.renew(places)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The fronts of each kind, and labels, at every place from 0 on: they move when slices do."""
+        labels = self._trees.loops.labels
+        return (*self._fronts, *([labels] if len(labels) else []))
+
+    @property
+    def _fronts(self) -> list[Array]:
+        kinds, size = self._slots.kinds, self._slots.places
+        if self._kept == TOTALS:
+            return []
+        pieces = [slice(kind * size, (kind + 1) * size) for kind in range(kinds)]
+        return [array[piece] for piece in pieces for array in self._slots.fronts]
+
+    def take(self, places: Array) -> tuple[Array, ...]:
+        """Return nothing: a call that fails forgets what is kept."""
+        del places
+        return ()
+
+    def put(self, places: Array, parts: tuple[Array, ...]) -> None:
+        """Put nothing back."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it holds partials of the type that the slices have now."""
+        return self._kernels is self.partials.kernels
+
+    @property
+    def kinds(self) -> int:
+        """The number of kinds of windows of which something is kept."""
+        return int(self._slots.kinds)
+
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of what is kept, told by the fronts at some of the `count` places in use."""
+        marks, backs, middles, fronts = self._slots[:4]
+        trees = self._trees.loops
+        arrays = (marks, *backs, *middles, *fronts, *trees.nodes, trees.marks, trees.labels)
+        size = sum(int(array.nbytes) for array in arrays)
+        if self._kernels.columns is not None:
+            return size
+        for held in (*backs, *middles, *trees.nodes):
+            size += measure.objects(held[sampled(len(held))].tolist(), len(held))
+        return size + sum(measure.objects(a[places].tolist(), count) for a in self._fronts)
+
+    def forget(self, keys: Array) -> None:
+        """Keep nothing of the windows of some keys."""
+        if self.kinds:
+            marks = self._slots.marks.reshape(-1, self._slots.kinds, MARKS)
+            marks[keys[keys < len(marks)], :, E] = NOWHERE
+            self._trees.forget(keys)
+
+    def keep_keys(self, alive: Array) -> None:
+        """Drop the keys that are not alive; the others get new numbers."""
+        marks, backs, middles = self._slots[:3]
+        chosen = np.repeat(alive, self._slots.kinds)[: len(marks)]
+        held = [tuple(array[chosen] for array in arrays) for arrays in (backs, middles)]
+        self._slots = self._slots._replace(marks=marks[chosen], backs=held[0], middles=held[1])
+        self._trees.keep_keys(alive)
+
+    def _grown(self) -> Slots:
+        """Return the slots, with those of keys that came since."""
+        more = self._arena.keys * self._slots.kinds - len(self._slots.marks)
+        if more > 0:
+            marks, backs, middles = self._slots[:3]
+            fresh = self._kernels.buffer(more)
+            held = [
+                tuple(np.append(old, new) for old, new in zip(arrays, fresh, strict=True))
+                for arrays in (backs, middles)
+            ]
+            marks = np.append(marks, np.full((more, MARKS), NOWHERE), axis=0)
+            self._slots = self._slots._replace(marks=marks, backs=held[0], middles=held[1])
+        return self._slots
+
+    def query(self, asked: Asked, outs: tuple[Array, ...], behind: Array) -> int:
+        """Write the results of windows that go on; return how many do not: they are in `behind`."""
+        assert self._kept is not None
+        loop = getattr(self._kernels.module, LOOPS[self._kept])
+        runs = (self._arena.drift, self._trees.grown().credit)
+        combines, skipped = loop(self.partials.arrays, self._grown(), asked, runs, outs, behind)
+        self.partials.combines += int(combines)
+        return int(skipped)
+
+    def merge(self, windows: Array) -> tuple[Array, ...]:
+        """Return the results of windows that do not go on, from trees if that takes fewer combines."""
+        lo, hi, keys, runs = spans_of(windows)
+        slide = self._slots.kind_of[windows[:, WINDOW]] >= 0
+        alone = np.diff(runs) == 1
+        scanned = np.where(alone, 1, 2) * (hi[runs[1:] - 1] - lo[runs[:-1]])
+        climbed = 2 * len(windows) * int((hi - lo).max()).bit_length()
+        if climbed > scanned.sum() or not slide.all() or self.partials.aggregate.holistic:
+            return self.partials.query(lo, hi, keys, runs)
+        outs, owners = self._kernels.outputs(len(windows)), np.ascontiguousarray(windows[:, KEY])
+        self.partials.combines += self._trees.query(self.partials.arrays, owners, lo, hi, outs)
+        return outs
+
+    def dropped(self, heads: Array) -> tuple[Array, Array]:
+        """Return the slots whose windows have slices before heads[key], and the heads of their keys."""
+        kinds, marks = self._slots.kinds, self._slots.marks
+        if kinds == 0 or self._kept not in LEAVES:
+            return NO_SLOTS, NO_SLOTS
+        upto = np.repeat(heads, kinds)[: len(marks)]
+        chosen = np.nonzero((marks[:, F] < upto) & (marks[:, F] < marks[:, E]))[0]
+        marks[chosen[upto[chosen] >= marks[chosen, E]], E] = NOWHERE
+        chosen = chosen[upto[chosen] < marks[chosen, E]]
+        return chosen, upto[chosen]
+
+    def leave(self, chosen: Array, upto: Array) -> None:
+        """Take slices that are dropped out of what is kept, as long as they are there."""
+        assert self._kept is not None
+        loop = getattr(self._kernels.module, LEAVES[self._kept])
+        partials, drift = self.partials.arrays, self._arena.drift
+        self.partials.combines += int(loop(partials, self._slots, chosen, upto, drift))
+
+    def replay(self, log: Array, steps: int, keys: Array, parts: tuple[Array, ...]) -> None:
+        """Do to the partials what the log says was done to the slices; what is kept follows."""
+        if not self.kinds:
+            self.partials.replay(log, steps, parts)
+            return
+        how, kept = (
+            (self._kept, self.partials.aggregate.commutative),
+            (self._grown(), self._trees.grown()),
+        )
+        held, runs = self.partials.arrays, (self._arena.head, self._arena.drift)
+        changed = np.empty((steps, 2), np.int64)
+        loop = self._kernels.module.replay_kept
+        noted = int(loop(log[:steps], keys, parts, held, kept, runs, how, changed))
+        if noted:
+            self._trees.note(changed[:noted])
+
+
+class KeptWindows:
+    """What is kept of the windows of one lane, for all its aggregates."""
+
+    def __init__(self, arena: Arena, partials: list[Partials]) -> None:
+        self._arena = arena
+        self.columns = [KeptColumn(arena, column) for column in partials]
+        self._periods = NO_PERIODS
+        self._definitions = 0
+        self._reach = np.zeros(
+            0, np.int64
+        )  # per key: behind the last slice of windows that are kept
+
+    def serve(self, periods: Array, definitions: int) -> bool:
+        """Keep windows that repeat so from now on; return whether anything is kept of any.
+
+        `definitions` is the number of all definitions, of which those that repeat are the first.
+        """
+        same = periods is self._periods or np.array_equal(periods, self._periods)
+        fits = definitions == self._definitions and all(column.fits for column in self.columns)
+        if not (same and fits):
+            self._definitions = 0
+            slides = periods[:, PERIOD_SIZE] > periods[:, PERIOD_EVERY]
+            kind_of = np.full(definitions, NOWHERE)
+            if np.count_nonzero(slides) <= FEW_KINDS:
+                kind_of[: len(periods)][slides] = np.arange(np.count_nonzero(slides))
+            for column in self.columns:
+                column.begin(kind_of)
+            self._reach = np.zeros(0, np.int64)
+            self._definitions = definitions
+        self._periods = periods
+        self._reach = longer(self._reach, self._arena.keys, 0)
+        return any(column.kinds for column in self.columns)
+
+    def query(self, windows: Array, journal: Journal) -> list[tuple[Array, ...]]:
+        """Return the results of windows of slices, which are given key by key and kind by kind."""
+        asked = Asked(*(np.ascontiguousarray(windows[:, c]) for c in (KEY, WINDOW, LO, HI)))
+        journal.call(self.forget, asked.keys)
+        compiled_loops().note_reach(asked.keys, asked.hi, self._arena.drift, self._reach)
+        return [self._results(column, windows, asked) for column in self.columns]
+
+    def leave(self, journal: Journal) -> None:
+        """Let what is kept follow when slices were dropped, before anything takes their places."""
+        heads = self._arena.head - self._arena.drift
+        for column in self.columns:
+            chosen, upto = column.dropped(heads)
+            if len(chosen):
+                journal.call(column.forget, chosen // column.kinds)
+                column.leave(chosen, upto)
+
+    def _results(self, column: KeptColumn, windows: Array, asked: Asked) -> tuple[Array, ...]:
+        if not column.kinds:
+            return column.partials.query(*spans_of(windows))
+        outs = column.partials.kernels.outputs(len(windows))
+        behind = np.empty(len(windows), np.int64)
+        behind = behind[: column.query(asked, outs, behind)]
+        if len(behind):
+            merged = column.merge(windows[behind])
+            for out, results in zip(outs, merged, strict=True):
+                out[behind] = results
+        return outs
+
+    def is_disturbed(self, log: Array, steps: int, keys: Array) -> bool:
+        """Whether a log changes slices of windows of which something is kept; keys[g] is part g's."""
+        if len(self._reach) < self._arena.keys:
+            self._reach = longer(self._reach, self._arena.keys, 0)
+        drift, loops = self._arena.drift, compiled_loops()
+        return bool(loops.disturbs(log, steps, keys, drift, self._reach))
+
+    def replay(self, log: Array, steps: int, keys: Array, parts: list[tuple[Array, ...]]) -> None:
+        """Let the partials of all aggregates, and what is kept, follow what was done to the slices."""
+        for column, mine in zip(self.columns, parts, strict=True):
+            column.replay(log, steps, keys, mine)
+        self._reach[keys] += steps  # slices that came between moved those behind them up
+
+    def forget(self, keys: Array) -> None:
+        """Keep nothing of the windows of some keys."""
+        for column in self.columns:
+            column.forget(keys)
+
+    def keep_keys(self, alive: Array) -> None:
+        """Drop the keys that are not alive; the others get new numbers."""
+        self._reach = self._reach[alive[: len(self._reach)]]
+        for column in self.columns:
+            column.keep_keys(alive)

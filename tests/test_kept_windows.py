@@ -1,0 +1,215 @@
+"""What windows leave for the next report: same results as plans that keep nothing, for few combines."""
+
+import random
+from dataclasses import replace
+from math import log2
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import muntin as mt
+from muntin.aggregates import SnapshotError
+from muntin.query.operator import Operator
+from muntin.spark.packing import Packing
+from muntin.spark.shard import Copies, Shard
+from tests.counting import counted
+from tests.test_spark_shard import MemoryBlocks
+
+AGGREGATES = {
+    "count": mt.Count(),
+    "sum": mt.Sum("v"),
+    "mean": mt.Mean("v"),
+    "max": mt.Max("v"),
+    "argmax": mt.ArgMax("v", "u"),
+    "last": mt.Last("v"),
+    "median": mt.Median("v"),
+    "quantile": mt.Quantile("v", q=0.9),
+    "distinct": mt.CountDistinct("v"),
+    "collect": mt.Collect("v"),
+    "own": mt.Aggregate("own", (), lambda v: (v,), lambda a, b: a + b, tuple, columns=("v",)),
+}
+COMMUTATIVE = ("count", "sum", "mean", "max", "median", "quantile", "distinct")
+PLANS = ("auto", "worst case", "lazy", "eager")
+WINDOWS = (
+    {"w": mt.Sliding(7, 1)},
+    {"w": mt.Sliding(12, 3), "v": mt.Sliding(5, 1)},
+    {"w": mt.Sliding(10, 4), "v": mt.Tumbling(6)},
+    {f"w{size}": mt.Sliding(size, 1 + size % 2) for size in range(3, 9)},
+)
+
+
+def sorted_rows(table):
+    return sorted(map(repr, table.to_pylist()))
+
+
+def batches(draw, steps, late, keys=3, rows=4, span=12):
+    """Yield (batch, watermark) per step."""
+    for now in range(steps):
+        count = draw.randint(0, rows)
+        times = [now - draw.randint(0, span) if draw.random() < late else now for _ in range(count)]
+        yield (
+            {
+                "t": times,
+                "k": [draw.choice("abc"[:keys]) for _ in range(count)],
+                "v": [None if draw.random() < 0.1 else draw.randint(-9, 9) for _ in range(count)],
+                "u": [draw.randint(0, 99) for _ in range(count)],
+            },
+            now - draw.randint(0, 2),
+        )
+
+
+def compare(seed, windows, aggregates, late, plans=PLANS, steps=60, **options):
+    draw = random.Random(seed)
+    query = mt.Query(
+        time="t", keys=("k",), windows=windows,
+        aggregates={name: AGGREGATES[name] for name in aggregates}, **options,
+    )  # fmt: skip
+    expected = query.operator("naive")
+    operators = {plan: query.operator(plan) for plan in plans}
+    for batch, watermark in batches(draw, steps, late):
+        calls = [("advance", watermark)] if draw.random() < 0.8 else []
+        if batch["t"]:
+            if options.get("ordered"):
+                batch["t"] = [max(batch["t"])] * len(batch["t"])
+            calls.insert(0, ("process", batch))
+        for call, argument in calls:
+            wanted = sorted_rows(getattr(expected, call)(argument))
+            for plan, operator in operators.items():
+                assert sorted_rows(getattr(operator, call)(argument)) == wanted, (plan, watermark)
+        if draw.random() < 0.05:
+            operators = {
+                plan: query.restore(operator.snapshot()) for plan, operator in operators.items()
+            }
+    return operators
+
+
+@pytest.mark.parametrize("late", [0.0, 0.2])
+@pytest.mark.parametrize("lateness", [0, 6])
+@pytest.mark.parametrize("windows", WINDOWS, ids=lambda windows: ",".join(windows))
+def test_every_plan_gives_the_same_reports(windows, lateness, late):
+    compare(1, windows, COMMUTATIVE, late, lateness=lateness)
+    compare(2, windows, (*AGGREGATES,), late, lateness=lateness)
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=lambda windows: ",".join(windows))
+def test_every_plan_gives_the_same_changes(windows):
+    compare(3, windows, ("sum", "max", "median"), 0.2, lateness=6, emit="changes")
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=lambda windows: ",".join(windows))
+def test_every_plan_gives_the_same_in_ordered_streams(windows):
+    compare(4, windows, (*AGGREGATES,), 0.0, ordered=True)
+
+
+# Combines
+
+
+def spent(plan, n, steps, aggregate, late=0.0, every=1, delay=None):
+    """Return the combines per report after the first, in turn, and the number of late slices."""
+    draw = random.Random(n)
+    made, counter = counted(aggregate)
+    query = mt.Query(time="t", windows={"w": mt.Sliding(n * every, every)}, aggregates={"a": made})
+    operator = query.operator(plan)
+    rows = [(t, t % 7) for t in range(n * every)]
+    operator.process({"t": [t for t, _ in rows], "v": [v for _, v in rows]})
+    operator.advance(n * every)
+    costs, behind = [], 0
+    for step in range(n, n + steps):
+        before, reported = counter.combines, operator.counters.combines
+        now = step * every
+        times = [now - draw.randint(0, delay or n - 1) if draw.random() < late else now]
+        behind += times[0] < now
+        operator.process({"t": times, "v": [step % 11]})
+        operator.advance(now + every)
+        costs.append(counter.combines - before)
+        if not late:
+            assert operator.counters.combines - reported == costs[-1]
+    return costs, behind
+
+
+OWN = mt.Aggregate("own", None, lambda v: (v, v), lambda a, b: (a[0], b[1]), columns=("v",))
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 64, 257])
+def test_a_window_more_takes_three_combines_on_average(n):
+    costs, _ = spent("auto", n, 4 * n, OWN)
+    assert sum(costs) <= 3 * len(costs)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 64, 257])
+def test_no_window_takes_more_than_six_combines_in_the_worst_case(n):
+    costs, _ = spent("worst case", n, 3 * n, OWN)
+    assert max(costs) <= 6
+    assert sum(costs) <= 4 * len(costs)
+
+
+LARGEST = mt.Aggregate("own max", -99, int, max, columns=("v",), commutative=True)
+JOINED = replace(OWN, identity=(), lift=lambda v: (v,), combine=lambda a, b: (*a, *b)[-3:])
+
+
+@pytest.mark.parametrize("plan", ["auto", "worst case"])
+@pytest.mark.parametrize("delay", [5, None])
+@pytest.mark.parametrize("aggregate", [LARGEST, JOINED], ids=["commutative", "in order"])
+def test_late_rows_take_three_log_n_combines(aggregate, delay, plan):
+    n = 64
+    costs, late = spent(plan, n, 4 * n, aggregate, late=0.2, delay=delay)
+    assert late > n / 2
+    assert sum(costs) <= 3 * log2(n) * (len(costs) + late)
+
+
+@pytest.mark.parametrize("plan", ["auto", "worst case"])
+@pytest.mark.parametrize("name", ["sum", "count", "median", "distinct"])
+def test_what_can_be_taken_away_takes_two_steps(name, plan):
+    query = mt.Query(time="t", windows={"w": mt.Sliding(50, 1)}, aggregates={"a": AGGREGATES[name]})
+    operator = query.operator(plan)
+    for t in range(200):
+        before = operator.counters.combines
+        operator.process({"t": [t], "v": [t % 9]})
+        operator.advance(t + 1)
+        assert operator.counters.combines - before <= 2
+
+
+# Through a shard of Spark
+
+
+def shard_combines(plan, n, steps):
+    """Return the combines of each micro-batch after the first, counted by the shard's operator."""
+    empty = pa.table({"t": np.zeros(0, np.int64), "v": np.zeros(0, np.int64)})
+    query = mt.Query(
+        time="t",
+        windows={"w": mt.Sliding(n, 1)},
+        aggregates={"m": mt.Max("v"), "q": mt.Median("v")},
+    )
+    packing = Packing(f"kept {plan} {n}", query, empty, plan=plan)
+    store, copies, costs, tables = MemoryBlocks(), Copies(), [], []
+    for step in range(n - 1, n + steps):
+        times = np.arange(n) if step < n else np.array([step])
+        rows = pa.table({"t": times, "v": times % 13})
+        (packed,) = [payload for _, payload in packing.pack(rows, 1)]
+        done = Shard(packing, store, {}, copies).take([packed], step + 1)
+        costs.append(done.counters.combines)
+        tables.append(done.results)
+    return costs[1:], pa.concat_tables(tables)
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_a_shard_takes_as_few_combines(n):
+    tables = {}
+    for plan, mean, most in (("auto", 3 + 2, 2 * n), ("worst case", 4 + 2, 6 + 2)):
+        costs, tables[plan] = shard_combines(plan, n, 3 * n)
+        assert max(costs) <= most
+        assert sum(costs) <= mean * len(costs)
+    assert tables["auto"].equals(tables["worst case"])
+    assert tables["auto"].equals(shard_combines("naive", n, 3 * n)[1])
+
+
+def test_a_state_goes_on_under_a_plan_with_the_same_slices():
+    query = mt.Query(time="t", windows={"w": mt.Sliding(5, 1)}, aggregates={"m": mt.Max("v")})
+    held = query.operator("lazy")
+    held.process({"t": [1, 2], "v": [3, 4]})
+    assert Operator.from_plain(query, held.plain(), plan="worst case").plan.kind == "worst case"
+    naive = query.operator("naive")
+    assert Operator.from_plain(query, naive.plain(), plan="auto").plan.kind == "tuple buffer"
+    with pytest.raises(SnapshotError, match="a state of plan 'tuple buffer' is not one of plan"):
+        Operator.from_plain(query, naive.plain(), plan="eager")
