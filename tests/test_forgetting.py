@@ -97,7 +97,8 @@ def test_a_shard_holds_what_is_left_however_many_keys_passed(kind, monkeypatch):
     before, after = forgetting.most(held[:40]), forgetting.most(held[40:])
     assert before.rows > 0
     for name, first, second in zip(before._fields, before, after, strict=True):
-        assert second <= 1.6 * first + 64, f"{name}: {first} and then {second}"
+        share = 1.6 if name in ("keys", "rows", "state_bytes") else 2.5  # a log is long or short
+        assert second <= share * first + 64, f"{name}: {first} and then {second}"
 
 
 @pytest.mark.parametrize("kind", forgetting.KINDS)
