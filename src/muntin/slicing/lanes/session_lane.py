@@ -73,8 +73,8 @@ class SessionLane(WindowSliceLane):
         """Return which rows count (whose own session would not be past), and those folded."""
         del journal
         folded_as = self._folded_as(rows)
-        _, shared = rows.folded.get(folded_as, (None, None))
-        if shared is not None and self._takes(shared, len(rows)):
+        _, gap, shared = rows.folded.get(folded_as, (rows, self.gap, None))
+        if shared is not None and gap <= self.gap and self._takes(shared, len(rows)):
             return None, shared
         counts = self._counts(rows.keys, rows.times)
         all_count = bool(counts.all())
@@ -84,7 +84,7 @@ class SessionLane(WindowSliceLane):
         prepared = self._grouped(taken if self.kept is None else taken.in_order())
         if not all_count:
             return counts, prepared
-        rows.folded[folded_as] = (rows, prepared)
+        rows.folded[folded_as] = (rows, self.gap, prepared)
         return None, prepared
 
     def _folded_as(self, rows: Rows) -> tuple[object, ...]:
