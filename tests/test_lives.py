@@ -14,7 +14,7 @@ import pytest
 import muntin as mt
 from muntin import policies
 from muntin.aggregates import SnapshotError, seal, unseal
-from muntin.query.operator import FEW_LIVES
+from muntin.query.forgetting import FEW_LIVES
 from muntin.windows import ContextFreeWindow, Session, Ticking
 from tests.window_oracle import WindowOracle, as_plain, complete
 

@@ -160,7 +160,8 @@ def sorted_block(values, valid, base):
     keys, spare = np.array(values, u), np.empty(n, u)
     rows, spare_rows, ranks = np.empty((3, n), np.uint32)
     counts = np.zeros((roll_ranks.DIGITS, roll_ranks.DIGIT_VALUES), np.int32)
-    order = roll_ranks.sort_rows(keys, rows, spare, spare_rows, counts, ranks)
+    swapped = roll_ranks.sort_rows(keys, rows, spare, spare_rows, counts, ranks)
+    order = spare_rows if swapped else rows
     ordered = [values[i] for i in order]
     bits = np.zeros(n // 64 + 2, u)
     return roll_ranks.RankBlock(ordered, ranks, valid, u(base), bits), order

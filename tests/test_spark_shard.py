@@ -203,7 +203,8 @@ def test_a_state_is_what_its_blocks_were_cut_from(name: str) -> None:
         operator.process(table)
         operator.advance(watermark)
         again = type(operator).from_plain(asked, joined(cut(operator.plain(), {})))
-        assert replace(again.counters, state_bytes=0) == replace(operator.counters, state_bytes=0)
+        held = {"state_bytes": 0, "combines": 0}  # the latter are counted again
+        assert replace(again.counters, **held) == replace(operator.counters, **held)
         same = asked.restore(operator.snapshot())
         assert ordered(listed(again.advance(10_000))) == ordered(listed(same.advance(10_000)))
 

@@ -114,8 +114,8 @@ def in_order(values: Array) -> tuple[Array, Array]:
     keys, spare_keys = _keys(values), np.empty(n, np.uint64)
     rows, spare_rows, ranks = np.empty((3, n), np.uint32)
     counts = np.zeros((DIGITS, DIGIT_VALUES), np.int32)
-    order = _module().sort_rows(keys, rows, spare_keys, spare_rows, counts, ranks)
-    return order, ranks
+    swapped = _module().sort_rows(keys, rows, spare_keys, spare_rows, counts, ranks)
+    return (spare_rows if swapped else rows), ranks
 
 
 def _keys(values: Array) -> Array:

@@ -1,7 +1,6 @@
 """The embedded operator: batches of rows in, results out."""
 
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.changing import Change, left_of
+from muntin.query.feeding import Feeding
+from muntin.query.forgetting import forget_keys, forget_lives
 from muntin.query.lane_factory import build_lane
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan, continued
@@ -37,8 +38,6 @@ from muntin.windows import Window
 
 MANY_KEYS = 4096
 """From this many keys on, those that are idle are looked for."""
-FEW_LIVES = 64
-"""When so many lives of keys have ended, and not fewer than there are others, they are forgotten."""
 LOOK_EVERY = 16
 """Advances after which they are looked for, even if there are no more keys than the last time."""
 
@@ -79,7 +78,7 @@ class Operator:
             self._note(journal)
             table = self._process(data, journal)
             if self.query.ordered:
-                self._forget_lives(journal)
+                forget_lives(self._state, self.query.ordered, journal)
             self._give_back(journal)
             return table
 
@@ -108,72 +107,13 @@ class Operator:
         rows = Rows(keys, owned(batch.times), [], extra)
         if self.query.ordered:
             self._check_order(rows)
-        lives = self._state.lives
-        lanes = [lane for lane in self._state.lanes if not self._state.sees_lives(lane)]
-        counted = [] if lives is None else [self._live(rows, lives, inputs, journal)]
-        self._count(rows, counted + self._give(lanes, rows, inputs, journal))
+        self._count(rows, self._feeding(journal).give(rows, inputs))
         self._state.came(keys, batch.times, journal)
         if pa.types.is_null(self._state.time_type):
             self._state.time_type = batch.time_type
         if not self.query.ordered:
             return self._empty()
         return self._report([self._upto(lane) for lane in self._state.lanes], journal)
-
-    def _give(
-        self, lanes: list[Lane], rows: Rows, inputs: dict[str, tuple[Array, ...]], journal: Journal
-    ) -> list[Array | None]:
-        """Give rows to some lanes, each in its turn; return for each which of them count."""
-        lanes = sorted(lanes, key=attrgetter("turn"))
-        admitted = [
-            lane.admit(replace(rows, inputs=[inputs[name] for name in lane.aggregates]), journal)
-            for lane in lanes
-        ]
-        for lane, (_, prepared) in zip(lanes, admitted, strict=True):
-            if prepared is not None:
-                lane.commit(prepared, journal)
-        return [counts for counts, _ in admitted]
-
-    def _live(
-        self, rows: Rows, lives: Lives, inputs: dict[str, tuple[Array, ...]], journal: Journal
-    ) -> Array | None:
-        """Find the lives of rows, or let them wait for them; return which rows are not too late."""
-        counts: Array = rows.times >= self._past()
-        which = np.nonzero(counts)[0]
-        mine = replace(rows, inputs=[inputs[name] for name in lives.names]).take(which)
-        for lane in self._lanes_of_lives():
-            lane.try_rows(
-                replace(mine, inputs=[mine.inputs[lives.names.index(n)] for n in lane.aggregates])
-            )
-        if not self.query.ordered:
-            lives.wait(mine)
-        elif len(mine):
-            known, _ = lives.assign(mine, NEVER, journal)
-            self._enliven(known, lives, journal)
-        return counts
-
-    def _enliven(self, rows: Rows, lives: Lives, journal: Journal) -> None:
-        """Give rows of which the life is known to the lanes that see lives."""
-        self._state.grow_keys()
-        inputs = dict(zip(lives.names, rows.inputs, strict=True))
-        self._give(self._lanes_of_lives(), rows, inputs, journal)
-
-    def _release(self, upto: int, past: int, journal: Journal) -> None:
-        """Give rows that waited, up to a time, to lanes, if their life is known by now."""
-        lives = self._state.lives
-        if lives is not None:
-            rows = lives.released(upto, past, journal)
-            if rows is not None:
-                self._enliven(rows, lives, journal)
-
-    def _lanes_of_lives(self) -> list[Lane]:
-        return [lane for lane in self._state.lanes if self._state.sees_lives(lane)]
-
-    def _past(self) -> int:
-        """Return the time before which no row can count for windows of rows."""
-        watermark = self._state.watermark
-        if watermark is None:
-            return ALWAYS
-        return int(self._state.lateness.past(np.array([watermark]))[0])
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -350,9 +290,9 @@ class Operator:
             ):
                 return self._table([])
             self._state.watermark = time
-            self._release(time, self._past(), journal)
+            self._feeding(journal).release(time, self._state.past)
             table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
-            self._forget_lives(journal)
+            forget_lives(self._state, self.query.ordered, journal)
             self._forget_idle(journal)
             self._give_back(journal)
             return table
@@ -382,53 +322,16 @@ class Operator:
         return np.maximum(last[: lane.space], time)
 
     def _forget_idle(self, journal: Journal) -> None:
-        """Forget keys of which nothing is left, when they are most of those there are."""
+        """Look from time to time for keys of which nothing is left."""
         keys = len(self._state.keys)
         self._looked += 1
         if keys < MANY_KEYS or (keys < self._look_again and self._looked < LOOK_EVERY):
             return
-        self._looked = 0
-        state = self._state
-        each = [lane.alive() for lane in state.lanes if not state.sees_lives(lane)]
-        if state.lives is not None:
-            self._forget_lives(journal, all_of_them=True)
-            each.append(state.lives.alive(keys))
-        alive = np.logical_or.reduce([np.zeros(keys, np.bool_), *each])
-        if self._state.watermark is not None:  # rows may still come before its last one
-            late = 0 if self.query.ordered else self._state.lateness.longest
-            alive |= self._state.last[:keys] > self._state.watermark - late
-        self._look_again = max(MANY_KEYS, 2 * int(np.count_nonzero(alive)))
-        if 2 * np.count_nonzero(alive) > keys:
-            return
-        journal.no_return()
-        self._state.keys.keep(alive)
-        for lane in self._state.lanes:
-            if not self._state.sees_lives(lane):
-                lane.keep_keys(alive)
-        if self._state.lives is not None:
-            self._state.lives.keep_keys(alive)
-        gone = self._state.last[:keys][~alive]
-        self._state.forgotten = max(self._state.forgotten, int(gone.max(initial=ALWAYS)))
-        self._state.last = self._state.last[:keys][alive]
-        self._state.grow_keys()
+        left = forget_keys(self._state, self.query.ordered, journal)
+        self._look_again, self._looked = max(MANY_KEYS, 2 * left), 0
 
-    def _forget_lives(self, journal: Journal, all_of_them: bool = False) -> None:
-        """Forget lives that have ended, when they are most of those there are, or all of them."""
-        lives, watermark = self._state.lives, self._state.watermark
-        if lives is None or not len(lives):
-            return
-        past = np.array([self._past()])
-        if self.query.ordered:
-            past = np.maximum(self._state.last, ALWAYS if watermark is None else past)
-        alive = lives.open(past)
-        ended = len(alive) - int(np.count_nonzero(alive))
-        if not ended or (not all_of_them and (ended < FEW_LIVES or 2 * ended < len(alive))):
-            return
-        journal.no_return()
-        for lane in self._lanes_of_lives():
-            lane.keep_keys(alive)
-        lives.keep(alive)
-        self._state.grow_keys()
+    def _feeding(self, journal: Journal) -> Feeding:
+        return Feeding(self._state, self.query.ordered, journal)
 
     def _give_back(self, journal: Journal) -> None:
         for lane in self._state.lanes:
@@ -462,7 +365,7 @@ class Operator:
     def _complete(self, journal: Journal) -> pa.Table:
         if not self._state.lanes:
             return self._table([])
-        self._release(NEVER, NEVER, journal)
+        self._feeding(journal).release(NEVER, NEVER)
         latest, idle = self._state.latest, self.query.limit
         ends = [last_end(lane.windows.values(), latest, idle) for lane in self._state.lanes]
         pairs = zip(self._state.lanes, ends, strict=True)

@@ -86,6 +86,18 @@ class OperatorState:
         """Whether a lane is given lives in place of keys."""
         return self.lives is not None and lane.IN_LIVES
 
+    @property
+    def lanes_of_lives(self) -> list[Lane]:
+        """The lanes that are given lives in place of keys."""
+        return [lane for lane in self.lanes if self.sees_lives(lane)]
+
+    @property
+    def past(self) -> int:
+        """The time before which no row can count for windows of rows."""
+        if self.watermark is None:
+            return ALWAYS
+        return int(self.lateness.past(np.array([self.watermark]))[0])
+
     def numbers_of(self, lane: Lane) -> int:
         """Return how many keys, or lives, a lane is to know."""
         lives = self.lives if lane.IN_LIVES else None

@@ -20,6 +20,7 @@ from muntin.kernels.loops.kept_windows import (
     F,
     Slots,
 )
+from muntin.kernels.loops.slice_trees import CHANGED_COLUMNS
 from muntin.slicing.arena import Arena
 from muntin.slicing.held_bytes import Measure, sampled
 from muntin.slicing.lane import longer, spans_of
@@ -203,7 +204,7 @@ class KeptColumn:
             (self._grown(), self._trees.grown()),
         )
         held, runs = self.partials.arrays, (self._arena.head, self._arena.drift)
-        changed = np.empty((steps, 2), np.int64)
+        changed = np.empty((steps, CHANGED_COLUMNS), np.int64)
         loop = self._kernels.module.replay_kept
         noted = int(loop(log[:steps], keys, parts, held, kept, runs, how, changed))
         if noted:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from muntin.kernels.loops.slice_trees import (
+    CHANGED_COLUMNS,
+    CHANGED_KEY,
     NO_TREE,
     TREE_BASE,
     TREE_END,
@@ -24,7 +26,7 @@ from muntin.slicing.limits import Array
 
 MANY_NOTES = 64
 """After so many batches with changes, what they changed is noted once."""
-NO_CHANGES = np.zeros((0, 2), np.int64)
+NO_CHANGES = np.zeros((0, CHANGED_COLUMNS), np.int64)
 
 
 class SliceTrees:
@@ -86,14 +88,14 @@ class SliceTrees:
         self._make_space(owners, first, after)
         combines = int(module.extend_trees(partials, self.loops, owners, (first, after), drift))
         changed = self._changes(owners)
-        firsts = first[np.searchsorted(owners, changed[:, 0])]
+        firsts = first[np.searchsorted(owners, changed[:, CHANGED_KEY])]
         combines += int(module.mend_trees(partials, self.loops, changed, firsts, drift))
         return combines + int(module.query_trees(partials, self.loops, keys, lo, hi, outs))
 
     def _changes(self, owners: Array) -> Array:
         """Take out what changed in the trees of some keys; each slice once."""
         changed = np.unique(np.concatenate(self._changed), axis=0)
-        mine = np.isin(changed[:, 0], owners)
+        mine = np.isin(changed[:, CHANGED_KEY], owners)
         self._changed = [changed[~mine]]
         return np.ascontiguousarray(changed[mine])
 

@@ -43,12 +43,14 @@ class RankResults(NamedTuple):
 def sort_rows(
     keys: Any, rows: Any, spare_keys: Any, spare_rows: Any, counts: Any, ranks: Any
 ) -> Any:
-    """Sort keys by their digits, the lowest first; return the row numbers in that order.
+    """Sort keys by their digits, the lowest first; row numbers in that order are then in `rows`.
 
+    Return 1 if they are in `spare_rows` instead, else 0.
     ranks[i] becomes the place of row i in it. `counts` has a row of DIGIT_VALUES zeros per digit. Rows
     with equal keys stay in their order. Runtime: O(rows), fewer passes where digits are all the same.
     """
     n = len(keys)
+    swapped = 0
     lowest = U(DIGIT_VALUES - 1)
     for i in range(n):
         rows[i] = i
@@ -69,9 +71,10 @@ def sort_rows(
             spare_rows[place] = rows[i]
         keys, spare_keys = spare_keys, keys
         rows, spare_rows = spare_rows, rows
+        swapped = 1 - swapped
     for place in range(n):
         ranks[rows[place]] = place
-    return rows
+    return swapped
 
 
 def following(bits: Any, p: Any) -> Any:

@@ -23,6 +23,11 @@ TREE_LEAVES = 3  # the number of leaves, a power of two; there are twice as many
 TREE_MARKS = 4
 NO_TREE = -1
 
+# A slice that has changed.
+CHANGED_KEY = 0  # the number of its key
+CHANGED_LABEL = 1  # its label in the key's tree
+CHANGED_COLUMNS = 2
+
 
 class Trees(NamedTuple):
     """The trees of all keys for one aggregate."""
@@ -113,7 +118,7 @@ def mend_trees(partials: Any, trees: Trees, changed: Any, first: Any, drift: Any
     marks, labels = trees.marks, trees.labels
     combines = 0
     for j in range(len(changed)):
-        key, label = changed[j, 0], changed[j, 1]
+        key, label = changed[j, CHANGED_KEY], changed[j, CHANGED_LABEL]
         end = marks[key, TREE_END] + drift[key]
         if marks[key, TREE_END] == NO_TREE or first[j] >= end or label <= labels[first[j]]:
             continue
@@ -183,6 +188,6 @@ def note_change(
     if is_new:
         marks[key, TREE_END] += 1
         labels[place] = labels[place + 1] if place == head[key] else labels[place - 1]
-    changed[n, 0] = key
-    changed[n, 1] = labels[place]
+    changed[n, CHANGED_KEY] = key
+    changed[n, CHANGED_LABEL] = labels[place]
     return n + 1
