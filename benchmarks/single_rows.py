@@ -16,11 +16,15 @@ N = 60
 ROWS = 500
 CHECKED = 300
 STEPS = 50
+KEYS = 5
 
 
 def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
     """Return what is measured here."""
-    return [("one row", lambda: one_row(scale))]
+    return [
+        ("one row", lambda: one_row(scale, 0)),
+        (f"one row of {KEYS} keys", lambda: one_row(scale, KEYS)),
+    ]
 
 
 def value(t: int) -> int:
@@ -82,27 +86,30 @@ def made(t: int) -> pa.Table:
     )
 
 
-def check() -> None:
-    """Raise unless both ways give the same sums."""
-    rows, steps = ByOperator(), ByDabaLite()
+def check(keys: int) -> None:
+    """Raise unless the operator gives the sums of each key's rows in the window."""
+    rows = ByOperator(keys)
     for t in range(CHECKED):
-        table, total = rows.step(), steps.step()
-        assert table.column_names == made(t).column_names
-        assert table["s"].to_pylist() == [total], f"row {t}: {table['s']}, and {total}"
-        assert table["end"].to_pylist() == [t + 1]
+        held = range(max(t - N + 1, 0), t + 1)
+        groups = {key: [value(u) for u in held if u % keys == key] for key in range(keys)}
+        wanted = groups if keys else {None: [value(u) for u in held]}
+        found = rows.step().to_pylist()
+        sums = {row.get("k"): row["s"] for row in found}
+        assert sums == {key: sum(group) for key, group in wanted.items() if group}, f"row {t}"
+        assert all(row["end"] == t + 1 for row in found)
 
 
-def one_row(scale: Scale) -> Findings:
+def one_row(scale: Scale, keys: int) -> Findings:
     """Yield what a row costs in steps of DabaLite, apart from its table."""
-    check()
+    check(keys)
     calls: dict[str, Callable[[], object]] = {
-        "muntin": repeated(ByOperator().step),
-        "muntin, 5 keys": repeated(ByOperator(keys=5).step),
+        "muntin": repeated(ByOperator(keys).step),
         "a step of DabaLite": repeated(ByDabaLite().step),
         "an Arrow table": repeated(lambda: made(N)),
     }
     times = {who: 1e6 * seconds / ROWS for who, seconds in best_times(calls, scale).items()}
-    case = f"one row per process and advance, Sliding({N}, 1), Sum"
+    of_keys = f", {keys} keys" if keys else ""
+    case = f"one row per process and advance, Sliding({N}, 1), Sum{of_keys}"
     table, step = times["an Arrow table"], times["a step of DabaLite"]
     for who, spent in times.items():
         asked = who == "muntin"
@@ -110,7 +117,7 @@ def one_row(scale: Scale) -> Findings:
             6, case, who, spent, "µs", speed=min(times.values()) / spent,
             ratio="steps, without a table" if asked else "",
             value=(spent - table) / step if asked else None,
-            target=Target(STEPS, at_most=True) if asked else None,
+            target=Target(STEPS, at_most=True) if asked and not keys else None,
         )  # fmt: skip
 
 
