@@ -141,5 +141,5 @@ def test_what_was_dropped_is_not_referred_to():
         )
         operator.advance(20 * batch + 10)
     (lane,) = operator._state.lanes
-    (column,) = lane.slices.columns
+    column, *_ = lane.slices.columns
     assert not [item for item in column.arrays[0] if item is not None]
