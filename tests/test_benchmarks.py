@@ -15,6 +15,7 @@ from benchmarks import (
     plots,
     slicing_plots,
     store_plots,
+    stores,
 )
 from benchmarks.__main__ import DRAWN, MEASURED
 from benchmarks.claims import PAPERS, cards
@@ -62,6 +63,12 @@ def test_jobs_can_be_listed(name, quick):
     assert len(jobs) >= 2
     assert all(isinstance(label, str) and callable(job) for label, job in jobs)
     assert len({label for label, _ in jobs}) == len(jobs)
+
+
+def test_memory_of_a_window_is_never_zero(monkeypatch):
+    """The peak of the empty process may have room for a small window: a ratio to 0 cannot be drawn."""
+    monkeypatch.setattr(stores, "FILL", "print(0.0, True)")
+    assert stores.peak_mb("DabaLite", 16) > 0
 
 
 @pytest.fixture(scope="module")
