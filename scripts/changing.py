@@ -52,6 +52,7 @@ def smaller(case):
         {"emit": "every"},
         {"lateness": 0},
         {"forgets": False},
+        {"idle": None},
     ):
         if any(getattr(case, name) != value for name, value in plain.items()):
             yield replace(case, **plain)
@@ -78,7 +79,7 @@ def spelled(case):
     lines = [
         f"windows={case.windows}, aggregates={case.aggregates}, over={case.over}",
         f"lateness={case.lateness}, ordered={case.ordered}, emit={case.emit!r}, plan={case.plan!r}, "
-        f"shards={case.shards}, forgets={case.forgets}",
+        f"shards={case.shards}, forgets={case.forgets}, idle={case.idle}",
     ]
     for kind, *given in case.steps:
         if kind == "row":

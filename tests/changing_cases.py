@@ -23,6 +23,7 @@ from tests.test_query_properties import (
     KEYS,
     RANKS,
     WINDOWS,
+    Shifts,
     events,
     written,
 )
@@ -61,6 +62,7 @@ class Case:
     forgets: bool = (
         False  # whether keys of which nothing is left are forgotten as soon as that is so
     )
+    idle: int | None = None
     steps: tuple[tuple, ...] = ()
 
     def query(self):
@@ -73,6 +75,7 @@ class Case:
             lateness=self.lateness,
             ordered=self.ordered,
             emit=self.emit,
+            idle=self.idle,
         )
 
     def oracle(self):
@@ -84,6 +87,7 @@ class Case:
             over=self.over,
             keys=KEYS,
             ordered=self.ordered,
+            idle=self.idle,
         )
 
 
@@ -135,8 +139,10 @@ def made_case(number, changes=CHANGES, shards=0):
     )
     if "over" in changes and chance.random() < 0.2:
         case = replace(case, over={next(iter(aggregates)): (chance.choice(names),)})
+    case = idle_case(chance, case) if chance.random() < 0.3 else case
     drawn = chance.choices(pool()[0], k=chance.choice(LENGTHS))
     stream = written(drawn, chance.randint(1, 3), chance.randint(-50, 50), ordered)
+    stream = stream if case.idle is None else parted(chance, stream)
     steps = [step_of(event) for event in stream]
     for i in range(chance.choice((0, 1, 2, 3, 5)) if changes else 0):
         names = [f"{i}{j}" for j in range(chance.choice((1, 1, 2)))]
@@ -146,6 +152,38 @@ def made_case(number, changes=CHANGES, shards=0):
     for _ in range(chance.choice((0, 0, 1, 3)) if changes else 0):
         steps.insert(chance.randrange(len(steps)), ("bad", chance.random()))
     return replace(case, steps=tuple(steps), forgets=chance.random() < 0.5)
+
+
+def idle_case(chance, case):
+    """Return a case in which a key may have several lives, or the same if that cannot be."""
+    for idle in (chance.randint(0, 60), chance.randint(60, 150)):
+        found = replace(case, idle=idle)
+        try:
+            query = found.query()
+        except ValueError:
+            continue
+        if not too_short(query):
+            return found
+    return case
+
+
+def too_short(query):
+    """Whether windows of one's own are too long for a query's idle time."""
+    longest = max((16 for w in query.windows.values() if isinstance(w, Shifts)), default=0)
+    return query.idle < query.lateness + longest
+
+
+def parted(chance, stream):
+    """Return a stream with longer gaps."""
+    later, found = 0, []
+    for event in stream:
+        later += chance.choice((20, 60, 160)) if chance.random() < 0.08 else 0
+        if isinstance(event, dict):
+            t = event["t"] + later
+            found.append(event | {"t": t, "km": t // 2 * 3})
+        else:
+            found.append(event + later if isinstance(event, int) else event)
+    return found
 
 
 def some_window(chance):
@@ -197,6 +235,8 @@ class Changed:
         """Return a change as a method with its arguments, or None if it makes no sense now."""
         kind, *given = change
         query = self.query
+        if query.idle is not None and not self._serves_idle(kind, given):
+            return None
         if kind == "add_window":
             return None if given[0] in query.windows else (kind, *given)
         if kind == "remove_window":
@@ -213,6 +253,18 @@ class Changed:
             names = [*query.aggregates]
             return (kind, picked(names, given[0])) if len(names) > 1 else None
         return kind, *given
+
+    def _serves_idle(self, kind, given):
+        """Whether windows are short enough, and the lateness is, after a change."""
+        query = self.query
+        try:
+            if kind == "add_window":
+                query = replace(query, windows={**query.windows, given[0]: given[1]})
+            elif kind == "change_lateness":
+                query = replace(query, lateness=given[0])
+        except ValueError:
+            return False
+        return not too_short(query)
 
     def calls(self, changes, consumer, *, at_once=False):
         """Yield what makes sense of some changes; at once no name can go and come."""

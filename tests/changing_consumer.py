@@ -1,5 +1,6 @@
 """A consumer of what is reported, who compares it with the definition."""
 
+import math
 from collections import defaultdict
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import muntin as mt
 from muntin.aggregates import close
 from muntin.windows import Periodic, Ticking
 from tests.test_query_properties import KEYS
-from tests.window_oracle import read_results
+from tests.window_oracle import by_window, read_rows
 
 INEXACT = ("mean", "std")
 """Aggregates whose last bits depend on the order in which values were added up."""
@@ -22,21 +23,67 @@ class Consumer:
 
     def take(self, table, report):
         """Take a table that came; raise AssertionError if the definition has another."""
-        results, retracted = read_results(table, KEYS)
+        rows = read_rows(table, KEYS)
         views = self.oracle.views
-        strange = {window[1] for window in (*results, *retracted)} - views.keys()
+        strange = {window[1] for window, *_ in rows} - views.keys()
         assert not strange, f"reported are {strange}, which the query does not have"
         columns = {*self.oracle.parts}
-        for window, (_, values) in results.items():
+        for window, _, values in rows:
             assert values.keys() == columns, (window, values.keys(), columns)
-        results = {w: (kind, values | {"start": w[2]}) for w, (kind, values) in results.items()}
+        rows = [(w, kind, values | {"start": w[2]}) for w, kind, values in rows]
         for name, view in views.items():
-            mine = {w: row for w, row in results.items() if w[1] == name}
-            gone = {w for w in retracted if w[1] == name}
+            mine = [row for row in rows if row[0][1] == name]
             if self.emit == "changes" and repeats(view.window):
-                self._take_changes(view, mine, gone)
+                parted = view.in_lives and not isinstance(view.window, Ticking)
+                mine = self._changes_in_lives(view, mine) if parted else mine
+                self._take_changes(view, *by_window(mine))
             else:
-                self._take_windows(view, mine, gone, report)
+                mine = self._in_lives(view, mine, report) if view.in_lives else mine
+                self._take_windows(view, *by_window(mine), report)
+
+    def _in_lives(self, view, rows, report):
+        """Return rows with (key, life) in place of keys; of two lives, the older one is in front."""
+        found = []
+        for (key, *window), kind, values in rows:
+            new = report.gone if kind == "retract" else report.may
+            taken = {(known_as(view.window, w), k == "retract") for w, k, _ in found}
+            lives = [w[0][1] for w in new if w[1] == view.name and w[0][0] == key]
+            given = [
+                life
+                for life in lives
+                if (known := known_as(view.window, ((key, life), *window))) in new
+                and (known, kind == "retract") not in taken
+            ]
+            found.append((((key, min(given, default=-1)), *window), kind, values))
+        return found
+
+    def _changes_in_lives(self, view, rows):
+        """Do the same for changes of windows of which each life has its own."""
+        table, found = {w[:1] + w[2:] for w in view.table()}, []
+        for (key, name, start, end), kind, values in rows:
+            held = {w[0][1] for w in self.held if w[1] == name and w[0][0] == key}
+            latest = max([*held, *(w[0][1] for w, *_ in found if w[0][0] == key)], default=0)
+            taken = {(w[0][1], w[3]) for w in self.held if w[1] == name and w[0][0] == key}
+            taken |= {(w[0][1], w[3]) for w, *_ in found if w[0][0] == key}
+            first = defaultdict(lambda: math.inf)
+            for (owner, life), _, ends in table:
+                if owner == key:
+                    first[life] = min(first[life], ends)
+            if kind == "result":
+                lives = [
+                    life
+                    for life in sorted(first)
+                    if life >= latest
+                    and ((key, life), start, end) in table
+                    and (life, end) not in taken
+                ]
+                life = min(lives, default=-1)
+            elif kind == "empty":
+                life = max((n for n in first if n >= latest and first[n] <= end), default=-1)
+            else:
+                life = latest
+            found.append((((key, life), name, start, end), kind, values))
+        return found
 
     def forget(self, name):
         """Forget what was reported of a window that was removed: another may get its name."""
@@ -77,7 +124,10 @@ class Consumer:
                 runs[key].append((end, values))
         wanted = defaultdict(dict)
         for (key, _, _, end), told in view.expected().items():
-            wanted[key][end] = told
+            ticks_on = view.in_lives and isinstance(
+                view.window, Ticking
+            )  # from one life to the next
+            wanted[key[0] if ticks_on else key][end] = told
         for key in runs.keys() | wanted.keys():
             self._check_runs(view, key, sorted(runs[key], key=lambda run: run[0]), wanted[key])
 

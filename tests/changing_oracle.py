@@ -13,10 +13,17 @@ before. They begin behind the key's own last row, as if the key began there.
 
 An aggregate that was added is null in windows with a row from before, and right in those that begin
 after all that had come. In windows between it may be either: they were open, and nothing was in them.
+
+With `idle` the sorted rows of a key, whatever they count for, are parted where they are further apart.
+Each part is a life, and windows that are found in rows see each life as a key, (key, life). A life is
+known, and reported, once no row can come that joins it to the one before.
 """
 
 import math
+from bisect import insort
+from collections import defaultdict
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from muntin.windows import (
@@ -26,8 +33,9 @@ from muntin.windows import (
     Policy,
     Punctuation,
     Session,
+    Ticking,
 )
-from tests.window_oracle import WindowOracle, fold
+from tests.window_oracle import WindowOracle, complete, fold
 
 
 class Moment(NamedTuple):
@@ -76,9 +84,19 @@ class ChangingOracle:
     """What a query whose windows, aggregates and lateness change must report, may report, and not."""
 
     def __init__(
-        self, windows, aggregates, lateness=0, *, over=None, time="t", keys=(), ordered=False
+        self,
+        windows,
+        aggregates,
+        lateness=0,
+        *,
+        over=None,
+        time="t",
+        keys=(),
+        ordered=False,
+        idle=None,
     ):
         self.time, self.keys, self.ordered = time, tuple(keys), ordered
+        self.idle, self.times = idle, defaultdict(list)  # of rows, for each key in order
         self.lateness = ((-math.inf, lateness),)
         self.watermark = -math.inf
         self.log = []
@@ -90,6 +108,8 @@ class ChangingOracle:
         for values in rows:
             arrival = Arrival(values, self.watermark, self.lateness)
             self.log.append(arrival)
+            if self._may_come(values[self.time]):
+                insort(self.times[self.key_of(values)], values[self.time])
             for view in self.views.values():
                 view.take(arrival)
         return self._report() if self.ordered else Report({}, set(), set())
@@ -119,6 +139,18 @@ class ChangingOracle:
 
     def key_of(self, values):
         return tuple(values[column] for column in self.keys)
+
+    def lives(self, key):
+        """Return the first and the last time of each life of a key that is known."""
+        times = self.times[key]
+        cuts = [i for i in range(1, len(times)) if times[i] - times[i - 1] > self.idle]
+        lives = [(times[i], times[j - 1]) for i, j in pairwise([0, *cuts, len(times)])]
+        unsure = (not self.ordered and self._may_come(last + self.idle) for _, last in lives)
+        return lives[: 1 + next((i for i, may_join in enumerate(unsure) if may_join), len(lives))]
+
+    def _may_come(self, t):
+        """Whether a row with a time would count for windows that are found in rows."""
+        return t + 1 + allowed(self.lateness, t + 1, self.watermark) > self.watermark
 
     def _now(self):
         last = {}
@@ -159,6 +191,7 @@ class View(WindowOracle):
         )
         self.query, self.name, self.window, self.since = query, name, window, since
         self.begins_again = since is not None and begins_again(window)
+        self.in_lives = query.idle is not None and not is_of_time(window)
         for arrival in query.log:
             self.take(arrival)
         self.watermark = query.watermark
@@ -203,12 +236,29 @@ class View(WindowOracle):
         """Return how far a key's windows are complete; `last` is the end of the last that has rows."""
         return self._clock(key).watermark if self.window.measure == "time" else last
 
+    def _complete(self):
+        if not self.in_lives:
+            yield from super()._complete()
+            return
+        for key, rows in self.counted[self.name].items():
+            for life, (first, last) in enumerate(self.query.lives(key)):
+                own = sorted(row for row in rows if first <= row.t <= last)
+                for start, end, content in (
+                    complete(self.window, own, self._clock(key)) if own else ()
+                ):
+                    if not isinstance(self.window, Ticking) or end <= last + self.query.idle:
+                        yield self.name, (key, life), start, end, content
+
+    def counted_of(self, key):
+        """Return the rows of a key, or of the key of a life, that count."""
+        return self.counted[self.name][key[0] if self.in_lives else key]
+
     def rows_of(self, key, start, end):
         """Return the rows of a complete window, in order."""
         known = self.reported[
             key, self.name, None if isinstance(self.window, LastN) else start, end
         ]
-        rows = {row.arrival: row for row in self.counted[self.name][key]}
+        rows = {row.arrival: row for row in self.counted_of(key)}
         return [rows[arrival] for arrival in known[0]]
 
     def _known(self, window):
@@ -244,7 +294,7 @@ class View(WindowOracle):
                 window.opens(None, start, row.values) for row in rows if row.t == start
             )
         if self.begins_again:
-            first = min(row.t for row in self.counted[self.name][key])
+            first = min(row.t for row in self.counted_of(key))
             own = isinstance(window, ContextAwareWindow)
             return not own or (start > newest and start > first)
         if window.measure != "time":
@@ -256,11 +306,17 @@ class View(WindowOracle):
 
         Before the window was added, nobody may have looked at the column.
         """
-        column, rows = self.window.measure, self.counted[self.name][key]
-        last = self.since.last.get(key, -math.inf)
+        column, rows = self.window.measure, self.counted_of(key)
+        last = self.since.last.get(key[0] if self.in_lives else key, -math.inf)
         since = [row for row in rows if row.arrival >= self.since.rows and row.t >= last]
         before = [row.values[column] for row in rows if row.arrival < self.since.rows]
         return max([*before, *(row.values[column] for row in since[:1])], default=math.inf)
+
+
+def is_of_time(window):
+    """Whether a window lies in time, and is not found in the rows of a key."""
+    free = isinstance(window, ContextFreeWindow) and window.measure == "time"
+    return free or isinstance(window, Session)
 
 
 def begins_again(window):

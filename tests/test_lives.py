@@ -15,6 +15,7 @@ import muntin as mt
 from muntin import policies
 from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.query.forgetting import FEW_LIVES
+from muntin.query.operator import MANY_KEYS
 from muntin.windows import ContextFreeWindow, Session, Ticking
 from tests.window_oracle import WindowOracle, as_plain, complete
 
@@ -45,15 +46,20 @@ class EveryThird(mt.ContextAwareWindow):
         return context["rows"] > 3
 
 
-class Everything(mt.ContextFreeWindow):
-    """A window of which nobody knows how long it is."""
+class Days(mt.ContextFreeWindow):
+    """A window of one's own, of which only it knows how long it is."""
+
+    def __init__(self, length):
+        self.length = length
 
     def next_edge(self, t):
-        return t + 1
+        return (t // self.length + 1) * self.length
 
     def closed(self, after, upto):
-        del after, upto
-        return ()
+        end = self.next_edge(after)
+        while end <= upto:
+            yield end - self.length, end
+            end += self.length
 
 
 class LivesOracle(WindowOracle):
@@ -231,8 +237,6 @@ def test_a_row_that_extends_a_life_brings_the_ticks_that_were_not_reported():
         ({"idle": 9, "lateness": 10, "windows": {"w": mt.LastN(2, 100)}}, "at least"),
         ({"idle": 9, "windows": {"w": mt.Fixed(0, 10)}}, "at least"),
         ({"idle": -1, "windows": {"w": mt.LastN(2, 100)}}, "idle must not be negative"),
-        ({"idle": 9, "windows": {"w": mt.LastN(2, 1)}, "emit": "changes"}, "emit='changes'"),
-        ({"idle": "1 d", "windows": {"w": Everything()}}, "does not say"),
     ],
 )
 def test_an_idle_time_that_cannot_be_kept_is_refused(options, message):
@@ -248,21 +252,73 @@ def test_a_state_serves_a_query_with_the_same_idle():
     assert query_of(mt.LastN(2, 10)).restore(operator.snapshot()).counters.rows_kept == 2
 
 
-def test_windows_in_the_rows_of_a_life_do_not_come_while_rows_wait():
-    operator = query_of(mt.LastN(2, 10)).operator()
+def ends_of(rows, window):
+    return {row["end"]: row["list"] for row in rows if row["window"] == window}
+
+
+def test_windows_and_aggregates_come_while_rows_wait_for_their_life():
+    operator = query_of(mt.LastN(2, 10), lateness=10).operator()
     operator.process(one_by_one(1, 50))
-    with pytest.raises(ValueError, match="'more' cannot be added"):
-        operator.add_window("more", mt.LastN(3, 10))
-    with pytest.raises(ValueError, match="'more' cannot be added"):
-        operator.add_aggregate("more", mt.Sum("v"))
-    with pytest.raises(ValueError, match="lateness cannot be changed"):
-        operator.change_lateness(5)
-    operator.add_window("ten", mt.Tumbling(10))
-    operator.remove_window("w")
-    assert operator.advance(100).num_rows == 0  # what was there is no whole window of it
-    operator.process(one_by_one(105))
-    assert operator.advance(200)["window"].to_pylist() == ["ten"]
+    operator.add_window("pairs", mt.Tumbling(2, measure="count"))
+    operator.add_window("more", mt.LastN(1, 10))
+    operator.add_aggregate("sum", mt.Sum("v"))
+    operator.process(one_by_one(49, 55, 61))
+    operator = operator.query.restore(operator.snapshot())
+    rows = operator.advance(100).to_pylist()
+    assert ends_of(rows, "w") == {
+        10: [1], 20: [1], 50: [49], 60: [50, 55], 70: [55, 61], 80: [55, 61],
+    }  # fmt: skip
+    assert [row["sum"] for row in rows if row["window"] == "w"] == [None] * 4 + [116] * 2
+    assert ends_of(rows, "pairs") == {2: [55, 61]}  # 49 is before the key's last row
+    assert ends_of(rows, "more") == {60: [55], 70: [61], 80: [61]}
+
+
+def test_a_life_that_began_after_a_window_came_is_whole():
+    operator = query_of(mt.Tumbling(2, measure="count")).operator()
+    operator.process(one_by_one(1))
+    operator.add_window("last", mt.LastN(3, 10))
+    operator.process(one_by_one(5, 50))
+    assert ends_of(operator.advance(100).to_pylist(), "last") == {60: [50], 70: [50]}
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_windows_in_rows_come_to_a_query_that_had_none(ordered):
+    operator = query_of(mt.Tumbling(10), ordered=ordered).operator()
+    rows = operator.process(one_by_one(1, 7)).to_pylist()
+    operator.add_window("pairs", mt.Tumbling(2, measure="count"))
+    rows += operator.process(one_by_one(12, 20)).to_pylist()
+    operator = operator.query.restore(operator.snapshot())
+    rows += operator.process(one_by_one(45, 50)).to_pylist()
+    rows += operator.advance(100).to_pylist()
+    pairs = [row["list"] for row in rows if row["window"] == "pairs"]
+    assert pairs == [[12, 20], [45, 50]]
+    operator.remove_window("pairs")
     assert operator.counters.rows_kept == 0
+
+
+def test_lateness_changes_while_rows_wait_for_their_life():
+    operator = query_of(mt.Tumbling(2, measure="count")).operator()
+    operator.process(one_by_one(1, 2, 30, 31))
+    assert operator.advance(23)["list"].to_pylist() == [[1, 2]]
+    operator.change_lateness(15)
+    with pytest.raises(ValueError, match="idle must be at least"):
+        operator.change_lateness(21)
+    assert operator.advance(35)["list"].to_pylist() == [[30, 31]]  # none joins 2: 23 was passed
+    operator.process(one_by_one(24))
+    assert operator.advance(36)["list"].to_pylist() == [[24, 30]]
+
+
+@pytest.mark.parametrize("lateness", [0, 4])
+def test_windows_of_ones_own_are_measured_when_rows_come(lateness):
+    operator = query_of(Days(16), lateness=lateness).operator()
+    operator.process(one_by_one(1, 17))
+    assert operator.advance(100)["list"].to_pylist() == [[1], [17]]
+    operator = query_of(Days(21 - lateness), lateness=lateness).operator()
+    before = operator.snapshot()
+    longest = 20 - lateness
+    with pytest.raises(ValueError, match=rf"'w' \[0, {longest + 1}\) .* lateness, {longest}:"):
+        operator.process(one_by_one(1, 7))
+    assert operator.snapshot() == before
 
 
 def test_a_row_that_cannot_be_lifted_is_refused_with_its_batch():
@@ -340,3 +396,51 @@ def test_lives_that_were_altered_are_refused(part):
         else:  # it may be the state of another stream
             again.advance(1000)
     assert refused >= 4
+
+
+@pytest.mark.parametrize("kind", ["last", "last policy", "within"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["any order", "ordered"])
+@pytest.mark.parametrize("seed", range(12))
+def test_changes_of_ticks_say_where_a_life_ends(kind, ordered, seed):
+    rng = random.Random(f"changes {kind} {ordered} {seed}")
+    options = {"time": "t", "keys": "k", "aggregates": LIST, "ordered": ordered, "lateness": 4}
+    options |= {"windows": {"w": KINDS[kind](rng)}, "idle": rng.choice([10, 14, 25])}
+    every = mt.Query(**options).operator()
+    changes = mt.Query(**options, emit="changes").operator()
+    tables: list = [{}, {}]
+    for rows, watermark in [*stream(rng, 25, ordered), ([], 3000)]:
+        for operator, table in zip((every, changes), tables, strict=True):
+            for reported in (operator.process(rows) if rows else operator.results(),
+                             operator.advance(watermark)):  # fmt: skip
+                by_end(table, reported)
+    window = options["windows"]["w"]
+    for key in "ab":
+        found = [(end, values) for (k, end), values in sorted(tables[1].items()) if k == key]
+        found.append((window.first_end(3000), None))
+        held = {
+            end: values
+            for (first, values), (last, _) in pairwise(found)
+            for end in range(first, last, window.every)
+            if values is not None
+        }
+        assert held == {end: values for (k, end), values in tables[0].items() if k == key}
+
+
+def by_end(table, reported):
+    for row in sorted(reported.to_pylist(), key=lambda row: row["kind"] != "retract"):
+        if row["kind"] == "retract":
+            del table[row["k"], row["end"]]
+        else:
+            table[row["k"], row["end"]] = None if row["kind"] == "empty" else row["list"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_keys_whose_lives_have_ended_are_forgotten_when_changes_are_asked_for(ordered):
+    operator = query_of(mt.LastN(1, 70), ordered=ordered, emit="changes").operator()
+    for i in range(600):
+        for key in range(10):
+            operator.process(one_by_one(30 * i, key=f"{i} {key}"))
+        operator.advance(30 * i)
+    operator.advance(10**6)
+    assert operator.counters.rows_kept <= FEW_LIVES
+    assert operator.counters.keys < MANY_KEYS

@@ -272,17 +272,30 @@ def replay_changes(changes, windows, watermark):
 
 def read_results(table, keys=()):
     """Return an operator's table as the oracle gives it: results by their window, and the retracted."""
-    results, retracted = {}, set()
+    return by_window(read_rows(table, keys))
+
+
+def read_rows(table, keys=()):
+    """Return what a table has as (window, kind, values)."""
+    rows = []
     for row in table.to_pylist():
         key = tuple(row.pop(column) for column in keys)
         window = (key, *(row.pop(column) for column in ("window", "start", "end")))
         kind = row.pop("kind")
+        rows.append((window, kind, {name: as_plain(value) for name, value in row.items()}))
+    return rows
+
+
+def by_window(rows):
+    """Return results by their window, and the retracted."""
+    results, retracted = {}, set()
+    for window, kind, values in rows:
         assert window not in results, f"{window} came twice in one table"
         assert window not in retracted, f"{window} came and went in one table"
         if kind == "retract":
             retracted.add(window)
         else:
-            results[window] = (kind, {name: as_plain(value) for name, value in row.items()})
+            results[window] = (kind, values)
     return results, retracted
 
 

@@ -16,12 +16,13 @@ from muntin.aggregates.identity import Identity, refuse_other
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Journal
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.lane_factory import IN_LIVES, build_lane, build_partials
+from muntin.query.lane_factory import build_lane, build_partials
 from muntin.query.operator_state import OperatorState
 from muntin.query.plan import lane_of, make_plan, plan_lane
 from muntin.query.query import LeftOfQuery, Query, columns_of
-from muntin.slicing.lane import Lane
+from muntin.slicing.lane import Joining, Lane
 from muntin.slicing.limits import ALWAYS
+from muntin.slicing.lives import Lives, input_types
 from muntin.windows import ContextFreeWindow, Window
 from muntin.windows.periodic import Periodic
 from muntin.windows.window import TIME
@@ -43,7 +44,10 @@ class Change:
     def carry_out(self) -> None:
         """Add what comes, and then remove what goes: windows can share the slices of one that goes."""
         state, before, after = self._state, self._before, self._after
-        self._check_lives()
+        if after.limit != before.limit:
+            raise ValueError(
+                f"idle was {before.idle!r} and cannot become {after.idle!r}: start again"
+            )
         if after.allowed != before.allowed:
             self._change_lateness()
         if not state.begun:
@@ -58,32 +62,9 @@ class Change:
             self._remove_window(name)
         bound = state.bound
         state.aggregates = [bound[name] for name in after.aggregates]
+        if state.lives is not None:
+            state.lives.hold([*after.aggregates], state.lanes_of_lives)
         state.grow_keys()
-
-    def _check_lives(self) -> None:
-        """Refuse what would change the lives of keys, or windows in the rows of a life."""
-        before, after = self._before, self._after
-        if after.limit != before.limit:
-            raise ValueError(
-                f"idle was {before.idle!r} and cannot become {after.idle!r}: start again"
-            )
-        if self._state.lives is None:
-            return
-        served = [n for lane in self._state.lanes if lane.IN_LIVES for n in lane.names]
-        new = [
-            n for n, w in _more(after.windows, before.windows) if self._kind_of(n, w) in IN_LIVES
-        ]
-        new += [
-            name
-            for name, aggregate in _more(after.aggregates, before.aggregates)
-            if not aggregate.only or {*aggregate.only} & {*served}
-        ]
-        if new or after.allowed != before.allowed:
-            what = f"{new[0]!r} cannot be added" if new else "its lateness cannot be changed"
-            raise ValueError(
-                f"the query has idle={before.idle!r} and windows in the rows of a key ({served[0]!r}): "
-                f"{what} while rows may wait for the life that they belong to; start another query"
-            )
 
     def _kind_of(self, name: str, window: Window) -> str:
         return lane_of(self._before, self._plan.kind, name, window)[0]
@@ -106,11 +87,23 @@ class Change:
                 lane.add(name, window, joining.latest)
                 return
         made = self._made(kind, {name: window}, aggregates)
+        if made.IN_LIVES and self._before.limit is not None:
+            joining = self._join_lives(name, joining, self._before.limit)
         if joining.latest > ALWAYS:
             made.join_stream(joining)
         if state.watermark is not None and not self._before.ordered:
             made.advance(np.array([state.watermark]), self._journal)
         state.lanes = [*state.lanes, made]
+
+    def _join_lives(self, name: str, joining: Joining, idle: int) -> Joining:
+        """Let a window see the lives of keys from now on; return what it has to know of them."""
+        state = self._state
+        if state.lives is None:
+            names = [*state.bound]
+            state.lives = Lives.of_keys(idle, names, joining.last, joining.forgotten)
+        if not self._before.ordered:
+            state.lives.add_window(name, joining.last, joining.latest)
+        return Joining(joining.latest, state.lives.last.copy(), ALWAYS)
 
     def _made(self, kind: str, windows: dict[str, Window], aggregates: tuple[str, ...]) -> Lane:
         planned = plan_lane(self._before, self._plan.kind, kind, windows, aggregates)
@@ -132,6 +125,9 @@ class Change:
         types = dict.fromkeys(columns_of(aggregate), NOT_KNOWN) | types
         bound = BoundAggregate.of(name, aggregate, types)
         state.aggregates = [*state.aggregates, bound]
+        if state.lives is not None:
+            inputs = input_types(bound.kernels.columns)
+            state.lives.add_aggregate(name, inputs, state.joining().latest)
         for lane in state.lanes:
             mine = [
                 window for window in lane.names if not aggregate.only or window in aggregate.only

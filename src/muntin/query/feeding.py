@@ -1,16 +1,18 @@
 """Rows on their way to the lanes of an operator; some lanes see lives in place of keys."""
 
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 
 from muntin.journal import Journal
 from muntin.query.operator_state import OperatorState
 from muntin.slicing.lane import Lane
-from muntin.slicing.limits import NEVER, Array
-from muntin.slicing.lives import Lives
+from muntin.slicing.limits import ALWAYS, NEVER, Array
+from muntin.slicing.lives import AGGREGATE, WINDOW, Lives
 from muntin.slicing.rows import Inputs, Rows
+
+ALL = np.ones(1, np.bool_)
+"""In place of marks, if nothing was added while rows waited."""
 
 
 class Feeding:
@@ -24,7 +26,9 @@ class Feeding:
         state = self._state
         counted = [] if state.lives is None else [self._live(rows, state.lives, inputs)]
         lanes = [lane for lane in state.lanes if not state.sees_lives(lane)]
-        return counted + self._give(lanes, rows, inputs)
+        return counted + self._give(
+            [(n, replace(rows, inputs=[inputs[name] for name in n.aggregates])) for n in lanes]
+        )
 
     def release(self, upto: int, past: int) -> None:
         """Give rows that waited, up to a time, to lanes, if their life is known by now."""
@@ -33,17 +37,13 @@ class Feeding:
             rows = lives.released(upto, past, self._journal)
             if rows is not None:
                 self._enliven(rows, lives)
+            lives.forget_added(past)
 
-    def _give(self, lanes: list[Lane], rows: Rows, inputs: dict[str, Inputs]) -> list[Array | None]:
+    def _give(self, given: list[tuple[Lane, Rows]]) -> list[Array | None]:
         """Give rows to some lanes, each in its turn; return for each which of them count."""
-        lanes = sorted(lanes, key=attrgetter("turn"))
-        admitted = [
-            lane.admit(
-                replace(rows, inputs=[inputs[name] for name in lane.aggregates]), self._journal
-            )
-            for lane in lanes
-        ]
-        for lane, (_, prepared) in zip(lanes, admitted, strict=True):
+        given = sorted(given, key=lambda pair: pair[0].turn)
+        admitted = [lane.admit(rows, self._journal) for lane, rows in given]
+        for (lane, _), (_, prepared) in zip(given, admitted, strict=True):
             if prepared is not None:
                 lane.commit(prepared, self._journal)
         return [counts for counts, _ in admitted]
@@ -51,12 +51,11 @@ class Feeding:
     def _live(self, rows: Rows, lives: Lives, inputs: dict[str, Inputs]) -> Array | None:
         """Find the lives of rows, or let them wait for them; return which rows are not too late."""
         counts: Array = rows.times >= self._state.past
-        which = np.nonzero(counts)[0]
-        mine = replace(rows, inputs=[inputs[name] for name in lives.names]).take(which)
-        for lane in self._state.lanes_of_lives:
-            lane.try_rows(
-                replace(mine, inputs=[mine.inputs[lives.names.index(n)] for n in lane.aggregates])
-            )
+        lanes = self._state.lanes_of_lives
+        timely = replace(rows, inputs=[inputs[name] for name in lives.names])
+        mine = lives.marked(timely.take(np.nonzero(counts)[0]), lanes)
+        for lane in lanes:
+            lane.try_rows(_seen(mine, lane, lives)[0])
         if not self._ordered:
             lives.wait(mine)
         elif len(mine):
@@ -67,5 +66,24 @@ class Feeding:
     def _enliven(self, rows: Rows, lives: Lives) -> None:
         """Give rows of which the life is known to the lanes that see lives."""
         self._state.grow_keys()
-        inputs = dict(zip(lives.names, rows.inputs, strict=True))
-        self._give(self._state.lanes_of_lives, rows, inputs)
+        given = []
+        for lane in self._state.lanes_of_lives:
+            mine, missed = _seen(rows, lane, lives)
+            lane.miss(lives.strange, np.full(len(lives.strange), ALWAYS + 1), self._journal)
+            lane.miss(rows.keys[missed], rows.times[missed], self._journal)
+            given += [(lane, mine)] if len(mine) else []
+        self._give(given)
+        for lane, mine in given:
+            for i, name in enumerate(lane.aggregates):
+                lacks = ~mine.extra.get((AGGREGATE, name), ALL)
+                if lacks.any():
+                    lane.lack(i, mine.take(np.nonzero(lacks)[0]), self._journal)
+
+
+def _seen(rows: Rows, lane: Lane, lives: Lives) -> tuple[Rows, Array]:
+    """Return the rows that count for a lane, as it takes them, and which of all do not."""
+    mine = replace(rows, inputs=[rows.inputs[lives.names.index(n)] for n in lane.aggregates])
+    sees = rows.extra.get((WINDOW, lane.names[0]), ALL)
+    if sees.all():
+        return mine, np.zeros(0, np.int64)
+    return mine.take(np.nonzero(sees)[0]), np.nonzero(~sees)[0]

@@ -20,6 +20,7 @@ def forget_keys(state: OperatorState, ordered: bool, journal: Journal) -> int:
     if state.lives is not None:
         forget_lives(state, ordered, journal, all_of_them=True)
         each.append(state.lives.alive(keys))
+        each += [lane.known_keys(keys, state.past) for lane in state.lanes_of_lives]
     alive = np.logical_or.reduce([np.zeros(keys, np.bool_), *each])
     if state.watermark is not None:  # rows may still come before its last one
         late = 0 if ordered else state.lateness.longest
@@ -30,7 +31,9 @@ def forget_keys(state: OperatorState, ordered: bool, journal: Journal) -> int:
     journal.no_return()
     state.keys.keep(alive)
     for lane in state.lanes:
-        if not state.sees_lives(lane):
+        if state.sees_lives(lane):
+            lane.keep_known_keys(alive)
+        else:
             lane.keep_keys(alive)
     if state.lives is not None:
         state.lives.keep_keys(alive)
@@ -51,7 +54,8 @@ def forget_lives(
     past = np.array([state.past])
     if ordered:
         past = np.maximum(state.last, ALWAYS if watermark is None else past)
-    alive = lives.open(past)
+    unsaid = [lane.unsaid() for lane in state.lanes_of_lives]
+    alive = np.logical_or.reduce([lives.open(past), *unsaid])
     ended = len(alive) - int(np.count_nonzero(alive))
     if not ended or (not all_of_them and (ended < FEW_LIVES or 2 * ended < len(alive))):
         return

@@ -303,12 +303,22 @@ class Operator:
         tables = []
         for times in steps(expected, upto):
             pairs = zip(self._state.lanes, times, strict=True)
-            tables.append(self._table([lane.advance(time, journal) for lane, time in pairs]))
+            tables.append(self._table([self._advance(*pair, journal) for pair in pairs]))
         for lane in self._state.lanes:
             lane.settle(journal)
         if len(tables) == 1:
             return tables[0]
         return pa.concat_tables(tables, promote_options="permissive")
+
+    def _advance(self, lane: Lane, upto: Array, journal: Journal) -> Report:
+        """Return a lane's report, with keys in place of lives."""
+        report, state = lane.advance(upto, journal), self._state
+        if state.lives is None or not lane.IN_LIVES:
+            return report
+        report = report.by_key(state.lives.owner[report.windows[:, KEY]])
+        keys = len(state.keys)
+        clock = state.last[:keys] if self.query.ordered else upto
+        return lane.of_keys(report, keys, clock, journal)
 
     def _upto(self, lane: Lane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
@@ -445,9 +455,7 @@ class Operator:
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
         pairs = zip(self._state.lanes, reports, strict=False)
-        named = [
-            (lane, self._by_key(lane, report)) for lane, report in pairs if len(report.windows)
-        ]
+        named = [(lane, report) for lane, report in pairs if len(report.windows)]
         for _, report in named:
             self._state.counters.windows_reported += len(report.windows)
         times = self._state.time_type if self._needs.times else pa.int64()
@@ -457,15 +465,6 @@ class Operator:
         if table.num_rows:
             self._results = types
         return table
-
-    def _by_key(self, lane: Lane, report: Report) -> Report:
-        """Return a report with keys in place of lives."""
-        lives = self._state.lives if lane.IN_LIVES else None
-        if lives is None:
-            return report
-        windows = report.windows.copy()
-        windows[:, KEY] = lives.owner[windows[:, KEY]]
-        return replace(report, windows=windows)
 
     # State is saved
 

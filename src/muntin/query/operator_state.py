@@ -9,7 +9,7 @@ import pyarrow as pa
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Journal
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.lane_factory import build_lane
+from muntin.query.lane_factory import IN_LIVES, build_lane
 from muntin.query.plan import Plan, plan_lane
 from muntin.query.query import Query
 from muntin.query.result_table import time_type
@@ -21,7 +21,7 @@ from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.lives import Lives, input_types
 
-FORMAT = 5
+FORMAT = 6
 """The version of what is saved."""
 
 
@@ -195,8 +195,13 @@ def load_state(query: Query, plan: Plan, plain: dict[str, Any]) -> OperatorState
         if state.lives is not None and lane.IN_LIVES:
             state.lives.check(inputs, lane)
         state.lanes.append(lane)
-    if (state.lives is None) != (query.limit is None or not any(x.IN_LIVES for x in state.lanes)):
+    in_lives = query.limit is not None and any(kind in IN_LIVES for kind, *_ in plain["lanes"])
+    if (state.lives is not None) != in_lives:
         raise ValueError("keys have lives where windows are found in their rows, and idle is given")
+    if state.lives is not None and not state.lanes_of_lives:
+        state.lives = None
+    if state.lives is not None:
+        state.lives.hold([*query.aggregates], state.lanes_of_lives)
     served = [name for lane in state.lanes for name in lane.names]
     if sorted(served) != sorted(query.windows):
         raise ValueError(f"lanes of {served} for windows {[*query.windows]}")

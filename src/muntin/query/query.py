@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from muntin.aggregates import Aggregate
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
-    ContextFreeWindow,
     Fixed,
     Periodic,
     Policy,
     Punctuation,
     Session,
-    Ticking,
     Window,
     microseconds,
 )
@@ -212,17 +210,7 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
 def _check_idle(query: Query, idle: int) -> None:
     """Refuse an idle time after which a window of time, or a late row, could reach the rows before."""
     for name, window in query.windows.items():
-        if isinstance(window, Ticking) and query.emit == "changes":
-            raise ValueError(
-                f"window {name!r} ends with its rows' life, which emit='changes' cannot say: leave out "
-                "idle, or take emit='every'"
-            )
         longest = _longest(window)
-        if longest is None:
-            raise ValueError(
-                f"idle needs to know how long windows of time are, and {name!r} "
-                f"({window.describe()}) does not say: run it in a query of its own"
-            )
         if idle < query.allowed + longest:
             raise ValueError(
                 f"idle must be at least the lateness and the length of window {name!r} together, "
@@ -230,13 +218,14 @@ def _check_idle(query: Query, idle: int) -> None:
             )
 
 
-def _longest(window: Window) -> int | None:
-    """Return how long windows of time are, or the gap of a session; None if that is not known.
+def _longest(window: Window) -> int:
+    """Return how long windows of time are, or the gap of a session.
 
-    Windows that are found in the rows of a key have no length in time.
+    Windows that are found in the rows of a key have no length in time. Those of one's own are looked at
+    when rows come.
     """
-    if isinstance(window, ContextFreeWindow) and window.measure == "time":
-        return window.size if isinstance(window, Periodic | Fixed) else None
+    if isinstance(window, Periodic | Fixed):
+        return window.size if window.measure == "time" else 0
     return window.gap if isinstance(window, Session) else 0
 
 

@@ -1,6 +1,7 @@
 """Windows that do not repeat, found one edge after the other: they tell their next edge only."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from muntin.slicing.limits import ALWAYS, END_OF_TIME
 from muntin.windows import ContextFreeWindow, Periodic
@@ -45,9 +46,9 @@ def end_of_last(window: ContextFreeWindow, t: int) -> int:
     if isinstance(window, Periodic):
         end = (t - window.origin) // window.every * window.every + window.origin + window.size
         return end if end > t else ALWAYS
-    last = ALWAYS
-    for start, end in windows_after(window, t):
-        if start > t:
-            break
-        last = end
-    return last
+    return max((end for _, end in windows_at(window, t)), default=ALWAYS)
+
+
+def windows_at(window: ContextFreeWindow, t: int) -> Iterable[tuple[int, int]]:
+    """Return the windows that hold t, in the order of their ends."""
+    return takewhile(lambda bounds: bounds[0] <= t, windows_after(window, t))

@@ -15,7 +15,7 @@ journal, so that a call that fails is undone.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import NOT_MANY, Expected
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import GROUP_COLUMNS, HI, KEY, LO, REPORT_COLUMNS, START, WINDOW
+
+if TYPE_CHECKING:
+    from muntin.slicing.since import Since
 
 ALONE = np.array([0, 1])
 """Where one window begins and ends among all."""
@@ -57,6 +60,14 @@ class Report:
         mine = which[self.valued]
         results = [tuple(array[mine] for array in outs) for outs in self.results]
         return Report(self.windows[which], results)
+
+    def by_key(self, keys: Array) -> "Report":
+        """Return the report with other keys, the windows of each of which are brought together."""
+        order, place = np.argsort(keys, kind="stable"), np.cumsum(self.valued) - 1
+        windows = self.windows[order]
+        windows[:, KEY] = keys[order]
+        at = place[order][self.valued[order]]
+        return Report(windows, [tuple(array[at] for array in outs) for outs in self.results])
 
     def joined(self, other: "Report") -> "Report":
         """Return both reports as one."""
@@ -113,6 +124,8 @@ class Lane(ABC):
     lateness: Lateness
     keys: int = 0  # the number of keys
     turn: int = 0  # lanes fold the rows of a batch in the order of these numbers
+    since: "Since"  # since when aggregates that were added have values
+    _begins: Array  # per key, the time up to which rows may not count for windows found in rows
 
     @classmethod
     @abstractmethod
@@ -147,6 +160,20 @@ class Lane(ABC):
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Put rows that were admitted into slices, or keep them."""
 
+    def miss(self, keys: Array, times: Array, journal: Journal) -> None:
+        """Note that rows came to keys from before the window was added, which do not count for it."""
+        journal.items(np.unique(keys), self._begins)
+        np.maximum.at(self._begins, keys, times)
+
+    def lack(self, i: int, rows: Rows, journal: Journal) -> None:
+        """Note that rows came from before aggregate i was added."""
+        journal.fields(self.since)
+        self.since.note(i, rows.keys, self._items(rows))
+
+    def _items(self, rows: Rows) -> Array:
+        """Return the items that rows are in, as `since` knows items."""
+        return rows.times
+
     # The watermark advances
 
     def expected(self, watermark: Array) -> Expected:
@@ -157,6 +184,14 @@ class Lane(ABC):
     @abstractmethod
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
+
+    def of_keys(self, report: Report, keys: int, watermark: Array, journal: Journal) -> Report:
+        """Return what is to be said of keys, given a report with keys in place of their lives.
+
+        `watermark` is that of all keys, or of each.
+        """
+        del keys, watermark, journal
+        return report
 
     def settle(self, journal: Journal) -> None:
         """Tidy up after a report was written."""
@@ -203,6 +238,22 @@ class Lane(ABC):
     @abstractmethod
     def alive(self) -> Array:
         """Return which keys have anything that must be kept."""
+
+    def unsaid(self) -> Array:
+        """Return which lives of keys have an end that must still be reported."""
+        return np.zeros(self.keys, np.bool_)
+
+    def known_keys(self, keys: int, past: int) -> Array:
+        """Return of which keys, and not their lives, anything must be kept.
+
+        Windows that end by `past` do not change any more.
+        """
+        del past
+        return np.zeros(keys, np.bool_)
+
+    def keep_known_keys(self, alive: Array) -> None:
+        """Forget what is known of keys, and not of their lives, unless they are alive."""
+        del alive
 
     @abstractmethod
     def keep_keys(self, alive: Array) -> None:

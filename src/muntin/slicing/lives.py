@@ -8,8 +8,12 @@ until the watermark has come to them, and, where they would begin a new life, un
 more that belongs to the one before. Lives are only begun, never joined or parted, and as `idle` is no
 shorter than the lateness, no row can come before the first one of a life: a key has one life at a time
 that rows can join. In an ordered stream all that is known at once.
+
+Windows and aggregates may be added while rows wait. A row is marked when it comes with which of them it
+counts for; for the others it is only known that there was a row.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,9 @@ from muntin.slicing.rows import Rows, object_array
 
 NONE = -1
 """In place of the number of a life."""
+WINDOW, AGGREGATE = "window", "aggregate"
+Added = tuple[str, str]
+"""A window or an aggregate that was added while rows waited, and the name of its mark in rows."""
 
 
 class Lives:
@@ -35,6 +42,21 @@ class Lives:
         self._owner = np.zeros(0, np.int64)  # the key of each life
         self._last = np.zeros(0, np.int64)  # the time of its last row
         self._waiting: list[Rows] = []  # in the order of their arrival
+        # For what was added: no row that came before is later, and rows of a key count from then on.
+        self._added: dict[Added, tuple[int, Array]] = {}
+        self._forgotten = ALWAYS  # keys of which no life is known may have had a row up to then
+        self.strange = np.zeros(0, np.int64)  # lives that began last, and may have had such a row
+
+    @classmethod
+    def of_keys(cls, idle: int, names: list[str], last: Array, forgotten: int) -> "Lives":
+        """Return the lives of keys that had rows up to some times, which nobody has kept."""
+        lives = cls(idle, names)
+        keys = np.nonzero(last > ALWAYS)[0]
+        lives._of_key = np.full(len(last), NONE)
+        lives._of_key[keys] = np.arange(len(keys))
+        lives._owner, lives._last, lives._count = keys, last[keys], len(keys)
+        lives._forgotten = forgotten
+        return lives
 
     def __len__(self) -> int:
         return self._count
@@ -44,8 +66,85 @@ class Lives:
         """The key of each life."""
         return self._owner[: self._count]
 
+    @property
+    def last(self) -> Array:
+        """The time of the last row of each life."""
+        return self._last[: self._count]
+
+    # Windows and aggregates come and go
+
+    def add_window(self, name: str, last: Array, latest: int) -> None:
+        """Let rows count for a window from now on, if they are not before their key's last one."""
+        self._mark((WINDOW, name), last, latest)
+
+    def add_aggregate(self, name: str, dtypes: tuple[Any, ...], latest: int) -> None:
+        """Let rows have inputs for another aggregate from now on."""
+        self.names = [*self.names, name]
+        self._waiting = [
+            replace(rows, inputs=[*rows.inputs, no_inputs(dtypes, len(rows))])
+            for rows in self._waiting
+        ]
+        self._mark((AGGREGATE, name), np.zeros(0, np.int64), latest)
+
+    def _mark(self, added: Added, last: Array, latest: int) -> None:
+        """Mark that no row which waits counts."""
+        self._added = {**self._added, added: (latest, last)}
+        self._waiting = [
+            replace(rows, extra=rows.extra | {added: np.zeros(len(rows), np.bool_)})
+            for rows in self._waiting
+        ]
+
+    def hold(self, names: list[str], lanes: list[Lane]) -> None:
+        """Hold of rows what aggregates of some names, and lanes, take of them."""
+        served = {(WINDOW, window) for lane in lanes for window in lane.names}
+        served |= {(AGGREGATE, name) for name in names}
+        self._added = {added: since for added, since in self._added.items() if added in served}
+        which = [self.names.index(name) for name in names]
+        self.names = list(names)
+        self._waiting = [
+            replace(
+                rows,
+                inputs=[rows.inputs[i] for i in which],
+                extra=self._needed(rows, lanes) | {mark: rows.extra[mark] for mark in self._added},
+            )
+            for rows in self._waiting
+        ]
+
+    def _needed(self, rows: Rows, lanes: list[Lane]) -> dict[Any, Array]:
+        """Return what lanes take of rows besides inputs; anything of rows that do not count for them."""
+        types = {name: dtype for lane in lanes for name, dtype in lane.extra.items()}
+        return {
+            name: rows.extra[name] if name in rows.extra else _anything(dtype, len(rows))
+            for name, dtype in types.items()
+        }
+
+    def marked(self, rows: Rows, lanes: list[Lane]) -> Rows:
+        """Return rows that come, with what lanes take of them, and marks of what they count for."""
+        extra = self._needed(rows, lanes)
+        for added, (_, last) in self._added.items():
+            held = longer(last, int(rows.keys.max(initial=NONE)) + 1, ALWAYS)
+            extra[added] = rows.times >= held[rows.keys]
+        return replace(rows, extra=extra)
+
+    def forget_added(self, past: int) -> None:
+        """Forget when something was added, if no row from before it waits or can come.
+
+        No row before `past` can come any more, and rows that waited for that were released.
+        """
+        gone = [added for added, (latest, _) in self._added.items() if latest < past]
+        if gone:
+            self._added = {a: since for a, since in self._added.items() if a not in gone}
+            self._waiting = [
+                replace(rows, extra={n: a for n, a in rows.extra.items() if n not in gone})
+                for rows in self._waiting
+            ]
+        if self._forgotten + self.idle < past:
+            self._forgotten = ALWAYS
+
+    # Rows come in
+
     def wait(self, rows: Rows) -> None:
-        """Take rows, the inputs of which are in the order of `names`."""
+        """Take rows that are marked, the inputs of which are in the order of `names`."""
         if len(rows):
             self._waiting = [*self._waiting, rows]
 
@@ -84,6 +183,8 @@ class Lives:
         begins &= ~waits
         begun = _since_first(begins, first, segment) > 0
         fresh = self._count + np.cumsum(begins) - 1
+        unknown = begins & (before == ALWAYS) & (times <= self._forgotten + self.idle)
+        self.strange = fresh[unknown] if self._forgotten > ALWAYS else fresh[:0]
         life = np.where(begun, fresh, held)
         self._begin(keys[begins], journal)
         given = ~waits
@@ -117,7 +218,7 @@ class Lives:
 
         Of the others everything was reported, if the watermark has come to `past`.
         """
-        owner, last = self.owner, self._last[: self._count]
+        owner, last = self.owner, self.last
         current = self._of_key[owner] == np.arange(self._count)
         ends = np.where(last > NEVER - self.idle, NEVER, last + self.idle)
         found: Array = current & (past[owner * (len(past) > 1)] <= ends)
@@ -128,7 +229,7 @@ class Lives:
         number = np.where(alive, np.cumsum(alive) - 1, NONE)
         held = self._of_key >= 0
         self._of_key[held] = number[self._of_key[held]]
-        self._owner, self._last = self.owner[alive], self._last[: self._count][alive]
+        self._owner, self._last = self.owner[alive], self.last[alive]
         self._count = int(np.count_nonzero(alive))
 
     def alive(self, keys: int) -> Array:
@@ -145,9 +246,11 @@ class Lives:
         self._grow(len(alive))
         self._of_key = self._of_key[: len(alive)][alive]
         self._owner[: self._count] = number[self.owner]
-        self._waiting = [
-            Rows(number[rows.keys], rows.times, rows.inputs, rows.extra) for rows in self._waiting
-        ]
+        self._waiting = [replace(rows, keys=number[rows.keys]) for rows in self._waiting]
+        self._added = {
+            added: (latest, longer(last, len(alive), ALWAYS)[: len(alive)][alive])
+            for added, (latest, last) in self._added.items()
+        }
 
     def times(self, last: Array, space: int) -> Array:
         """Return for each life the last time of its key, with space for more lives."""
@@ -157,11 +260,9 @@ class Lives:
         """Let the inputs of an aggregate, of which only nulls came so far, be of other types."""
         i = self.names.index(name)
         self._waiting = [
-            Rows(
-                rows.keys,
-                rows.times,
-                [*rows.inputs[:i], no_inputs(dtypes, len(rows)), *rows.inputs[i + 1 :]],
-                rows.extra,
+            replace(
+                rows,
+                inputs=[*rows.inputs[:i], no_inputs(dtypes, len(rows)), *rows.inputs[i + 1 :]],
             )
             for rows in self._waiting
         ]
@@ -185,9 +286,16 @@ class Lives:
                 "extra": [(name, _plain(array)) for name, array in rows.extra.items()],
             }
         of_key = longer(self._of_key, keys, NONE)[:keys]
-        last = self._last[: self._count].copy()
-        return {"names": self.names, "of_key": of_key, "owner": self.owner.copy(), "last": last,
-                "waiting": saved}  # fmt: skip
+        added = [[*added, latest, last[:keys]] for added, (latest, last) in self._added.items()]
+        return {
+            "names": self.names,
+            "of_key": of_key,
+            "owner": self.owner.copy(),
+            "last": self.last.copy(),
+            "added": added,
+            "forgotten": self._forgotten,
+            "waiting": saved,
+        }
 
     def load(self, plain: dict[str, Any], keys: int) -> None:
         """Take what was saved, or raise ValueError if it cannot be."""
@@ -202,6 +310,11 @@ class Lives:
         mine = np.nonzero(self._of_key >= 0)[0]
         if (self._owner[self._of_key[mine]] != mine).any():
             raise ValueError("a key has the life of another key")
+        self._forgotten = int(plain["forgotten"])
+        for kind, name, latest, last in plain["added"]:
+            if kind not in (WINDOW, AGGREGATE) or len(last) > keys:
+                raise ValueError(f"a {kind!r} was added, with times of {len(last)} of {keys} keys")
+            self._added[kind, name] = int(latest), whole(last).copy()
         if plain["waiting"] is not None:
             self._waiting = [self._read(plain["waiting"], keys)]
 
@@ -214,6 +327,8 @@ class Lives:
         if len(inputs) != len(self.names):
             raise ValueError(f"inputs of {len(inputs)} aggregates, not {self.names}")
         extra = {name: _array(array, count) for name, array in saved["extra"]}
+        if any(added not in extra or extra[added].dtype != np.bool_ for added in self._added):
+            raise ValueError(f"rows wait without marks of {[*self._added]}")
         return Rows(owner, times, inputs, extra)
 
     def check(self, types: dict[str, tuple[Any, ...]], lane: Lane) -> None:
@@ -240,6 +355,13 @@ def input_types(columns: tuple[np.dtype[Any], ...] | None) -> tuple[Any, ...]:
 def no_inputs(dtypes: tuple[Any, ...], count: int) -> tuple[Array, ...]:
     """Return the inputs of rows that are all null."""
     return tuple(np.full(count, None) if d.hasobject else np.zeros(count, d) for d in dtypes)
+
+
+def _anything(dtype: np.dtype[Any], count: int) -> Array:
+    """Return anything in place of what windows take of rows that do not count for them."""
+    if dtype.hasobject:
+        return object_array(({} for _ in range(count)), count)
+    return np.zeros(count, dtype)
 
 
 def _since_first(marks: Array, first: Array, segment: Array) -> Array:

@@ -30,7 +30,14 @@ class Since:
     def add(self, i: int, last: Array) -> None:
         """Let aggregate i have values behind the last items there are now, if there are any."""
         if (last > ALWAYS).any():
-            self._upto[i] = last
+            self._upto = {**self._upto, i: last}
+
+    def note(self, i: int, keys: Array, items: Array) -> None:
+        """Note items that have no values of aggregate i."""
+        held = self._upto.get(i, np.zeros(0, np.int64))
+        last = longer(held, int(keys.max()) + 1, ALWAYS).copy()
+        np.maximum.at(last, keys, items)
+        self._upto = {**self._upto, i: last}
 
     def remove(self, i: int) -> None:
         """Forget aggregate i; those behind it move up."""

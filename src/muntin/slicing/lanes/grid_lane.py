@@ -18,7 +18,7 @@ from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
-from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_with
+from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_at, windows_with
 from muntin.slicing.lane import (
     Joining,
     Prepared,
@@ -103,9 +103,11 @@ class GridLane(SliceLane):
         remembers: bool = False,
         every_row: bool = False,
         keeps_rows: bool = False,
+        idle: int | None = None,
     ) -> None:
         super().__init__([], partials, width, keeps_rows)
         self.lateness = lateness
+        self._idle = idle  # windows that may change for longer than that are refused
         self._width = width  # of slices that are not folded again
         if self.kept is not None:
             self.slices.reshape(REFOLDED_SLICE)
@@ -141,6 +143,7 @@ class GridLane(SliceLane):
             changes=setting.changes,
             remembers=setting.lateness.longest > 0,
             every_row=setting.every_row,
+            idle=setting.idle,
         )
 
     def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
@@ -308,7 +311,24 @@ class GridLane(SliceLane):
         if len(rows) == 0:
             return counts, None
         rows = rows if self.kept is None else rows.in_order()
-        return counts, self._grouped(rows, rows.times)
+        prepared = self._grouped(rows, rows.times)
+        if self._listed and self._idle is not None:
+            self._refuse_long(np.unique(prepared.found[:, GROUP_FIRST]), self._idle)
+        return counts, prepared
+
+    def _refuse_long(self, times: Array, idle: int) -> None:
+        """Refuse rows in windows so long that they may span a time without rows."""
+        longest = idle - self.lateness.longest
+        for t in times.tolist():
+            for d, window in self._listed:
+                for start, end in windows_at(window, t):
+                    if end - start <= longest:
+                        continue
+                    raise ValueError(
+                        f"window {self.names[d]!r} [{start}, {end}) holds a row at {t} and is longer "
+                        f"than idle less the lateness, {longest}: make idle longer, or run the window "
+                        "in a query of its own"
+                    )
 
     def cells(self, keys: list[pa.Array], rows: Rows, journal: Journal) -> FoldedRows:
         """Fold rows into slices, for another lane of the same windows to take in."""

@@ -54,7 +54,7 @@ class LastRowsLane(TickLane):
         needed = max(int(np.searchsorted(times, final)) - window.n, 0)
         fresh = self._fresh.get(key, NEVER)
         if self._changes:
-            ends = ends_after_rows(window, times, upto)
+            ends = self._changing_ends(times, upto)
             again = self._at(key, times, ends[(ends > fresh) & (ends <= after)])
             again[:, KIND] = UPDATE
             ends = ends[ends > after]
@@ -68,22 +68,32 @@ class LastRowsLane(TickLane):
             rows_until = np.append(0, np.cumsum(new))
             again = again[rows_until[again[:, HI]] > rows_until[again[:, LO]]]
             before = times[new == 0]
-            known = np.searchsorted(before, again[:, END]) > 0
+            known = np.searchsorted(before, again[:, END]) >= self._least(key)
             last = int(before.max(initial=-END_OF_TIME))
             known &= again[:, END] <= min(last + self._idle, END_OF_TIME)
             again[known, KIND] = UPDATE
         found = np.concatenate([again, self._at(key, times, ends)])
         found = found[found[:, END] > self._ends_after]
-        if self._begins[key] > ALWAYS:
-            found = found[found[:, HI] - found[:, LO] >= window.n]
+        rows = found[:, HI] - found[:, LO]
+        found = found[(rows >= self._least(key)) | (rows == 0)]
         return found, needed, self._next(times[needed:], upto)
+
+    def _least(self, key: int) -> int:
+        """Return how many of a key's rows a window must have to be whole."""
+        return 1 if self._begins[key] == ALWAYS else self.window.n
+
+    def _changing_ends(self, times: Array, upto: int) -> Array:
+        """Return the ends up to a time at which the last n rows may be others, or are no more."""
+        ends = ends_after_rows(self.window, times, min(upto, int(times[-1]) + self._idle))
+        life_ends = self._life_ends(times)
+        return np.append(ends, life_ends) if life_ends <= upto else ends
 
     def _next(self, times: Array, upto: int) -> int:
         """Return the next end at which there is something to report, or when a row can be forgotten."""
         due = self.window.first_end(upto)
         due = due if due <= int(times[-1]) + self._idle else NEVER
         if self._changes:
-            ends = ends_after_rows(self.window, times, END_OF_TIME)
+            ends = self._changing_ends(times, END_OF_TIME)
             due = int(ends[ends > upto].min(initial=NEVER))
         if len(times) > self.window.n:
             due = min(due, int(times[self.window.n]) + self.lateness.longest + 1)
@@ -95,6 +105,8 @@ class LastRowsLane(TickLane):
         found[:, KEY], found[:, WINDOW], found[:, END], found[:, KIND] = key, 0, ends, RESULT
         found[:, HI] = np.searchsorted(times, ends)
         found[:, LO] = np.maximum(found[:, HI] - self.window.n, 0)
+        over = ends > int(times[-1]) + self._idle
+        found[over, LO] = found[over, HI]
         found[:, START] = self._first_rank[key] + found[:, LO]
         return found
 

@@ -178,6 +178,16 @@ class DeltaLane(MeasuredLane):
         super().join_stream(joining)
         self._whole_from = np.where(joining.last > ALWAYS, NEVER, ALWAYS)
 
+    def miss(self, keys: Array, times: Array, journal: Journal) -> None:
+        super().miss(keys, times, journal)
+        keys = np.unique(keys)
+        journal.items(keys, self._whole_from)
+        held = self._whole_from[keys]
+        self._whole_from[keys] = np.where(held == ALWAYS, NEVER, held)
+
+    def _items(self, rows: Rows) -> Array:
+        return self._edges.starts(rows.extra[self.column])
+
     @property
     def extra(self) -> dict[Any, np.dtype[Any]]:
         return {self.column: np.dtype(np.int64)}
@@ -220,9 +230,9 @@ class DeltaLane(MeasuredLane):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         self.refresh(journal)
         self._pass(watermark)
-        upto = np.maximum(self._come_to(self._time), self._after)
-        self._final = np.maximum(self._come_to(self.lateness.past(self._time)), self._final)
-        windows = self._due(upto, np.full_like(upto, ALWAYS), self._final, journal)
+        upto, past = np.maximum(self._come_to(self._time), self._after), self._final
+        self._final = np.maximum(self._come_to(self.lateness.past(self._time)), past)
+        windows = self._due(upto, past, self._final, journal)
         windows = windows[windows[:, START] >= self._whole_from[windows[:, KEY]]]
         report = self.changes(self.answer(windows, journal), self._final, journal)
         self.drop_kept(journal)
@@ -322,6 +332,7 @@ class CountLane(MeasuredLane):
         self.due[keys] = ALWAYS
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
+        final_before = self.lateness.past(self._time)
         self._pass(watermark)
         journal.fields(self._edges)
         for key in np.nonzero(self._moved_from < NEVER)[0].tolist():
@@ -329,9 +340,9 @@ class CountLane(MeasuredLane):
         self._moved_from = np.full_like(self._moved_from, NEVER)
         self.refresh(journal)
         upto = np.maximum(self._rows_before(self._time), self._after)
-        final = self._rows_before(self.lateness.past(self._time))
+        past, final = map(self._rows_before, (final_before, self.lateness.past(self._time)))
         before = self._after
-        windows = _counted(self._due(upto, np.full_like(upto, ALWAYS), final, journal))
+        windows = _counted(self._due(upto, past, final, journal))
         windows[windows[:, END] <= before[windows[:, KEY]], KIND] = UPDATE
         report = self.changes(self.answer(windows, journal), final, journal)
         self._drop_rows(final, journal)

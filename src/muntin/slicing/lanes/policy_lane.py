@@ -92,6 +92,8 @@ class PolicyLane(TickLane):
         if ends and state.reported[ends[-1]][1] and (self._is_timed or not self._changes):
             tick = self.window.first_end(upto)
             due = min(due, tick if tick <= int(times[-1]) + self._idle else NEVER)
+        if self._changes and len(times) and self._life_ends(times) > upto:
+            due = min(due, self._life_ends(times))
         if len(coming):
             soon = ends_after_rows(self.window, coming, END_OF_TIME)
             due = min(due, int(soon[soon > upto].min(initial=NEVER)))
@@ -112,7 +114,7 @@ class PolicyLane(TickLane):
             tree.bulk_insert(rows[hi - known[reached][1] : hi] if reached in known else ())
         else:
             hi = int(np.searchsorted(times, reached))
-        state.context = None
+        state.context, begin = None, reached
         if not len(tree):  # until the next row there is nothing to report
             reached = max(reached, int(times[hi])) if hi < len(times) else upto
         left: Left = {}
@@ -125,6 +127,11 @@ class PolicyLane(TickLane):
             hi = stop
             left[end] = hi - len(tree), hi
         state.context = tree
+        if self._changes:
+            for end in [end for end in known if end > begin and end not in left]:
+                del known[end]
+            if len(times) and begin < self._life_ends(times) <= upto:
+                left[self._life_ends(times)] = len(times), len(times)
         return left
 
     def _ends(self, times: Array, reached: int, upto: int) -> Array:

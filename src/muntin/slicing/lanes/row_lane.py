@@ -75,7 +75,7 @@ class RowLane(Lane):
         self._begins = np.zeros(0, np.int64)
         self._unknown = ALWAYS
         self._due = np.zeros(0, np.int64)  # the watermark at which a key is looked at again
-        self._since = Since()
+        self.since = Since()
         # The time of the earliest new row, for keys that have some.
         self._fresh: dict[int, int] = {}
 
@@ -94,12 +94,12 @@ class RowLane(Lane):
         raise NotImplementedError(f"{name!r} is the only window of its lane")
 
     def add_aggregate(self, column: Partials) -> None:
-        self._since.add(len(self.partials), self.kept.runs.last())
+        self.since.add(len(self.partials), self.kept.runs.last())
         self.partials = [*self.partials, column]
         self.kept.add_aggregate(column)
 
     def remove_aggregate(self, i: int) -> None:
-        self._since.remove(i)
+        self.since.remove(i)
         self.partials = [*self.partials[:i], *self.partials[i + 1 :]]
         self.kept.remove_aggregate(i)
 
@@ -130,7 +130,7 @@ class RowLane(Lane):
         if self._ordered:
             self._time = self._time[padded]
         self.kept.runs.compact(padded)
-        self._since.keep_keys(alive)
+        self.since.keep_keys(alive)
         number = np.cumsum(padded) - 1
         self._renumber({key: int(number[key]) for key in np.nonzero(padded)[0].tolist()})
 
@@ -192,8 +192,8 @@ class RowLane(Lane):
         keys = beginnings(windows[valued, KEY])
         runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
         report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
-        if len(self._since):
-            self._since.hide(report, self.kept.runs.meta[lo, ROW_TIME])
+        if len(self.since):
+            self.since.hide(report, self.kept.runs.meta[lo, ROW_TIME])
         return report
 
     def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
@@ -255,7 +255,7 @@ class RowLane(Lane):
     # State
 
     def parts(self) -> list[Any]:
-        return [self, self._since, *self.kept.parts()]
+        return [self, self.since, *self.kept.parts()]
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         self.partials[i].retype(kernels)
@@ -264,7 +264,7 @@ class RowLane(Lane):
         return {
             "kept": self.kept.plain(self.keys),
             "aggregates": len(self.partials),
-            "since": self._since.plain(self.keys),
+            "since": self.since.plain(self.keys),
             "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
             "fresh": list(self._fresh.items()),
@@ -280,7 +280,7 @@ class RowLane(Lane):
             raise ValueError("the rank of a key's first row is a number of rows")
         self._unknown = int(plain["unknown"])
         self.grow_keys(keys)
-        self._since.load(plain["since"], len(self.partials), keys)
+        self.since.load(plain["since"], len(self.partials), keys)
         time = whole(plain["time"], count=min(len(self._time), max(keys, 1)))
         self._time[: len(time)] = time
         self._first_rank[:keys] = ranks
