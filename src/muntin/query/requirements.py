@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from muntin.windows import (
     Ticking,
     Window,
 )
+from muntin.windows.window import PUNCTUATION
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Requirements:
     query: Query
     columns: tuple[str, ...]
     measures: dict[str, str]
-    punctuations: dict[str, Punctuation]
+    punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
     whole_rows: bool
     records: bool
     times: bool
@@ -42,7 +44,11 @@ class Requirements:
         """Look through a query's windows."""
         windows = query.windows.items()
         measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
-        punctuations = {n: w for n, w in windows if isinstance(w, Punctuation)}
+        punctuations = {
+            n: w
+            for n, w in windows
+            if isinstance(w, ContextAwareWindow) and w.lane(n, query.ordered)[0] == PUNCTUATION
+        }
         whole_rows = any(
             isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
             for _, w in windows
@@ -120,17 +126,18 @@ class Requirements:
             extra[opening(name)] = self._opening(punctuation, batch, extra)
         return extra
 
-    def _opening(self, window: Punctuation, batch: Batch, extra: dict[Any, Array]) -> Array:
-        """Return which rows open a window."""
-        column = batch.columns.get(window.predicate) if isinstance(window.predicate, str) else None
+    def _opening(self, window: ContextAwareWindow, batch: Batch, extra: dict[Any, Array]) -> Array:
+        """Return which rows open a window, of one that remembers no rows."""
+        name = window.predicate if isinstance(window, Punctuation) else None
+        column = batch.columns.get(name) if isinstance(name, str) else None
         if column is not None and column.values.dtype.kind in "biu":
             opens: Array = column.values != 0
             return opens if column.valid is None else opens & column.valid
         if column is not None:
             return np.fromiter(map(bool, column.objects()), np.bool_, batch.rows)
         rows = extra[ROW] if ROW in extra else self._records(batch)
-        found = (window.opens(None, 0, row) for row in rows)
-        return np.fromiter(found, np.bool_, batch.rows)
+        found = map(window.opens, repeat(None), batch.times.tolist(), rows)
+        return np.fromiter(map(bool, found), np.bool_, batch.rows)
 
     def _records(self, batch: Batch) -> Array:
         """Return the rows as dicts, for windows that look at them."""

@@ -10,7 +10,6 @@ from muntin.windows.window import (
     FORWARD_CONTEXT_AWARE,
     LAST_ROWS,
     POLICY,
-    PUNCTUATION,
     SESSION,
     ContextAwareWindow,
     Window,
@@ -141,10 +140,6 @@ class Punctuation(ContextAwareWindow):
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
-
-    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
-        del ordered
-        return PUNCTUATION, name
 
     def describe(self) -> str:
         name = getattr(self.predicate, "__name__", None) or str(self.predicate)

@@ -20,8 +20,8 @@ COLUMN = "column"  # the same over a column that advances
 RANKS = "ranks"  # the same over the number of rows, in a stream in order
 COUNTS = "counts"  # the same in a stream out of order
 SESSION = "session"  # one session window
-PUNCTUATION = "punctuation"  # windows between rows that open one, by one row each
-CONTEXT = "context"  # one window between rows that open one; rows are kept
+PUNCTUATION = "punctuation"  # one window between rows that open one, whatever came before
+CONTEXT = "context"  # the same, if that depends on the rows before; rows are kept
 LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept
 FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY)
@@ -94,8 +94,9 @@ class ContextAwareWindow(Window):
     window begins a new context, which sees every row in (time, arrival) order until the next opens.
     A window starts at the time of the row that opens it and ends where the next one starts; rows of
     equal time are never parted: if one of them opens a window, all are in it. The first window starts at
-    the first row. A late row is seen in its place, and what follows is seen again. A saved state knows
-    your methods by their digests, or by an attribute `version`.
+    the first row. A late row is seen in its place, and the windows that it may change are seen again. A
+    window without `begin` remembers nothing: `opens` gets None, and is called once per row. A saved
+    state knows your methods by their digests, or by an attribute `version`.
 
     >>> class UntilSum(ContextAwareWindow):
     ...     '''A window takes rows until their sum has reached a limit.'''
@@ -126,7 +127,8 @@ class ContextAwareWindow(Window):
 
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
         del ordered
-        return CONTEXT, name
+        remembers = type(self).begin is not ContextAwareWindow.begin
+        return CONTEXT if remembers else PUNCTUATION, name
 
     def describe(self) -> str:
         return own_name(self)

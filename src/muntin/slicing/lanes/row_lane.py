@@ -5,7 +5,6 @@ them by one shared scan. A subclass finds the windows of one key in its kept row
 O(rows of the windows concerned), key by key.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -208,7 +207,6 @@ class RowLane(Lane):
         self._first_rank[key] += needed
         return found
 
-    @abstractmethod
     def _find(
         self, key: int, meta: Array, after: int, upto: int, final: int
     ) -> tuple[Array, int, int]:
@@ -218,6 +216,7 @@ class RowLane(Lane):
         `after`, are complete up to `upto`, and do not change any more up to `final`. With them comes the
         watermark at which there will be something to report or to forget, if no row comes before.
         """
+        raise NotImplementedError(f"windows of {self.kind!r} are not found key by key")
 
     def _visited(self) -> list[int]:
         """Return the keys that may have something to report or to forget."""
