@@ -314,7 +314,9 @@ def test_slices_between_which_no_window_starts_are_joined():
     grid = Grid(1, [(10, 10, 0)])
     grid.insert([(0, 2), (0, 7), (0, 12)])
     log = whole(16, LOG_COLUMNS)
-    key, steps = grid_slices.join_slices(np.array([0]), grid.runs, grid.periods, 0, log)
+    owners = np.full(16, -1)
+    key, steps = grid_slices.join_slices(np.array([0]), grid.runs, grid.periods, 0, log, owners)
+    assert owners[:steps].tolist() == [0] * steps
     TEXTS.replay(log, steps, ([],), grid.partials, 0, False)
     assert key == 1
     assert grid.runs.length[0] == 2

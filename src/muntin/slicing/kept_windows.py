@@ -2,8 +2,10 @@
 
 A window of a key that was reported leaves something behind for the next one, of which most slices are
 the same: a total, two stacks or the deque of DABA Lite (`kernels/loops/kept_windows.py`). Which of them
-follows from what the aggregate declares. All of it is derived from the slices: a state that is saved
-does not have it, a call that fails drops what it may have changed, and the next report builds it again.
+follows from what the aggregate declares. Windows of more than a few kinds, and those of aggregates whose
+partials grow with their values, share one tree per key instead (`slice_trees.py`), or a scan where that
+takes fewer combines. All of it is derived from the slices: a state that is saved does not have it, a
+call that fails drops what it may have changed, and the next report builds it again.
 """
 
 import numpy as np
@@ -12,12 +14,12 @@ from muntin.journal import Journal
 from muntin.kernels.loops.kept_windows import (
     DABA,
     MARKS,
+    NOTHING,
     NOWHERE,
     STACKS,
     TOTALS,
     Asked,
     E,
-    F,
     Slots,
 )
 from muntin.kernels.loops.slice_trees import CHANGED_COLUMNS
@@ -32,16 +34,16 @@ from muntin.slicing.tables import HI, KEY, LO, PERIOD_EVERY, PERIOD_SIZE, WINDOW
 
 LOOPS = {TOTALS: "query_totals", STACKS: "query_stacks", DABA: "query_daba"}
 LEAVES = {TOTALS: "leave_totals", DABA: "leave_daba"}
-NO_SLOTS = np.zeros(0, np.int64)
+NO_KINDS = np.zeros(0, np.bool_)
 NO_PERIODS = np.zeros((0, 3), np.int64)
 
 
-def kept_as(partials: Partials) -> int | None:
-    """Return what is kept of an aggregate's windows, by what it declares; None if they are merged."""
-    if partials.kernels.totals:
+def kept_as(partials: Partials) -> int:
+    """Return what is kept of an aggregate's windows, by what it declares."""
+    if partials.kernels.totals and partials.aggregate.commutative:
         return TOTALS
     if partials.aggregate.holistic:  # a front would hold each value once per slice before it
-        return None
+        return NOTHING
     return DABA if partials.store == WORST_CASE else STACKS
 
 
@@ -52,7 +54,8 @@ class KeptColumn:
         self.partials = partials
         self._arena = arena
         self._kernels = partials.kernels
-        self._kept: int | None = None
+        self._kept = NOTHING
+        self._slides = NO_KINDS  # per definition: whether its windows share slices
         self._slots = self._empty(np.full(1, NOWHERE))
         self._trees = SliceTrees(arena, partials.kernels)
         arena.beside(self)
@@ -66,14 +69,17 @@ class KeptColumn:
     def _front_buffer(self, kinds: int) -> tuple[Array, ...]:
         return self._kernels.buffer(0 if self._kept == TOTALS else kinds * self._arena.places)
 
-    def begin(self, kind_of: Array) -> None:
-        """Keep windows of these kinds from now on, and nothing of those before."""
-        self._slots = self._empty(np.full(1, NOWHERE))
+    def begin(self, slides: Array) -> None:
+        """Keep windows from now on, given which definitions slide, and nothing of those before."""
+        kinds = int(np.count_nonzero(slides))
+        self._slides = slides
         self._kernels = self.partials.kernels
         self._trees = SliceTrees(self._arena, self._kernels)
-        self._kept = kept_as(self.partials)
-        if self._kept is not None:
-            self._slots = self._empty(kind_of)
+        self._kept = kept_as(self.partials) if kinds <= FEW_KINDS else NOTHING
+        kind_of = np.full(max(len(slides), 1), NOWHERE)
+        if self._kept != NOTHING:
+            kind_of[np.nonzero(slides)[0]] = np.arange(kinds)
+        self._slots = self._empty(kind_of)
 
     def renew(self, places: int) -> None:
         """Make space for fronts at a number of places, those of the arena."""
@@ -109,9 +115,9 @@ class KeptColumn:
         return self._kernels is self.partials.kernels
 
     @property
-    def kinds(self) -> int:
-        """The number of kinds of windows of which something is kept."""
-        return int(self._slots.kinds)
+    def serves(self) -> bool:
+        """Whether some windows share slices with the next of their kind."""
+        return bool(np.count_nonzero(self._slides))
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
         """Return the memory of what is kept, told by the fronts at some of the `count` places in use."""
@@ -127,10 +133,10 @@ class KeptColumn:
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""
-        if self.kinds:
+        if self._slots.kinds:
             marks = self._slots.marks.reshape(-1, self._slots.kinds, MARKS)
             marks[keys[keys < len(marks)], :, E] = NOWHERE
-            self._trees.forget(keys)
+        self._trees.forget(keys)
 
     def keep_keys(self, alive: Array) -> None:
         """Drop the keys that are not alive; the others get new numbers."""
@@ -154,49 +160,86 @@ class KeptColumn:
             self._slots = self._slots._replace(marks=marks, backs=held[0], middles=held[1])
         return self._slots
 
-    def query(self, asked: Asked, outs: tuple[Array, ...], behind: Array) -> int:
-        """Write the results of windows that go on; return how many do not: they are in `behind`."""
-        assert self._kept is not None
+    def query(self, asked: Asked, windows: Array) -> tuple[Array, ...]:
+        """Return the results of windows: those that go on from the one before, and the others."""
+        if not self.serves:
+            return self.partials.query(*spans_of(windows))
+        if self._kept == NOTHING:
+            return self._merged(windows, asked.closed)
+        outs, behind = self._kernels.outputs(len(windows)), np.empty(len(windows), np.int64)
         loop = getattr(self._kernels.module, LOOPS[self._kept])
         runs = (self._arena.drift, self._trees.grown().credit)
         combines, skipped = loop(self.partials.arrays, self._grown(), asked, runs, outs, behind)
         self.partials.combines += int(combines)
-        return int(skipped)
-
-    def merge(self, windows: Array) -> tuple[Array, ...]:
-        """Return the results of windows that do not go on, from trees if that takes fewer combines."""
-        lo, hi, keys, runs = spans_of(windows)
-        slide = self._slots.kind_of[windows[:, WINDOW]] >= 0
-        alone = np.diff(runs) == 1
-        scanned = np.where(alone, 1, 2) * (hi[runs[1:] - 1] - lo[runs[:-1]])
-        climbed = 2 * len(windows) * int((hi - lo).max()).bit_length()
-        if climbed > scanned.sum() or not slide.all() or self.partials.aggregate.holistic:
-            return self.partials.query(lo, hi, keys, runs)
-        outs, owners = self._kernels.outputs(len(windows)), np.ascontiguousarray(windows[:, KEY])
-        self.partials.combines += self._trees.query(self.partials.arrays, owners, lo, hi, outs)
+        behind = behind[: int(skipped)]
+        if len(behind):
+            merged = self._merged(windows[behind], asked.closed[behind])
+            for out, results in zip(outs, merged, strict=True):
+                out[behind] = results
         return outs
 
-    def dropped(self, heads: Array) -> tuple[Array, Array]:
-        """Return the slots whose windows have slices before heads[key], and the heads of their keys."""
+    def _merged(self, windows: Array, closed: Array) -> tuple[Array, ...]:
+        """Return the results of windows that do not go on.
+
+        Those that share slices come from trees if that takes fewer combines.
+        """
+        slide = self._slides[windows[:, WINDOW]]
+        if not slide.any() or not self._pays(windows[slide]):
+            return self.partials.query(*spans_of(windows))
+        shared, outs = windows[slide], self._kernels.outputs(len(windows))
+        owners, lo, hi = (np.ascontiguousarray(shared[:, c]) for c in (KEY, LO, HI))
+        found, spans = self._kernels.outputs(len(shared)), (lo, closed[slide], hi)
+        self.partials.combines += self._trees.query(self.partials.arrays, owners, spans, found)
+        if slide.all():
+            return found
+        alone = self.partials.query(*spans_of(windows[~slide]))
+        for out, ours, others in zip(outs, found, alone, strict=True):
+            out[slide], out[~slide] = ours, others
+        return outs
+
+    @staticmethod
+    def _pays(windows: Array) -> bool:
+        """Whether trees take fewer combines for windows than scans over their slices."""
+        lo, hi, _, runs = spans_of(windows)
+        alone = np.diff(runs) == 1
+        scanned = np.where(alone, 1, 2) * (hi[runs[1:] - 1] - lo[runs[:-1]])
+        climbed = 2 * np.frexp(hi - lo)[1]  # twice the bits of the numbers of slices
+        return bool(climbed.sum() < scanned.sum())
+
+    def leave(self, journal: Journal) -> None:
+        """Let totals and deques follow when slices were dropped, while they are still there."""
         kinds, marks = self._slots.kinds, self._slots.marks
         if kinds == 0 or self._kept not in LEAVES:
-            return NO_SLOTS, NO_SLOTS
-        upto = np.repeat(heads, kinds)[: len(marks)]
-        chosen = np.nonzero((marks[:, F] < upto) & (marks[:, F] < marks[:, E]))[0]
-        marks[chosen[upto[chosen] >= marks[chosen, E]], E] = NOWHERE
-        chosen = chosen[upto[chosen] < marks[chosen, E]]
-        return chosen, upto[chosen]
+            return
+        chosen, upto = np.empty((2, len(marks)), np.int64)
+        arena = self._arena
+        found = (marks, kinds, arena.head, arena.drift, chosen, upto)
+        count = compiled_loops().slots_behind(*found)
+        if count:
+            self._leave(chosen[:count], upto[:count], journal)
 
-    def leave(self, chosen: Array, upto: Array) -> None:
-        """Take slices that are dropped out of what is kept, as long as they are there."""
-        assert self._kept is not None
+    def _leave(self, chosen: Array, upto: Array, journal: Journal) -> None:
+        """Take the slices up to number upto[j] out of what is kept of slot chosen[j]."""
+        marks = self._slots.marks
+        journal.call(self.forget, chosen // self._slots.kinds)
+        gone = upto >= marks[chosen, E]
+        marks[chosen[gone], E] = NOWHERE
         loop = getattr(self._kernels.module, LEAVES[self._kept])
         partials, drift = self.partials.arrays, self._arena.drift
-        self.partials.combines += int(loop(partials, self._slots, chosen, upto, drift))
+        spent = loop(partials, self._slots, chosen[~gone], upto[~gone], drift)
+        self.partials.combines += int(spent)
+
+    def join(self, log: Array, owners: Array) -> None:
+        """Join the partials of slices, and let what is kept follow; owners[j] is the key of step j."""
+        if not (self.serves and self.fits):
+            self.partials.replay(log, len(log), self.partials.kernels.buffer(0))
+            return
+        kept, drift = (self._grown(), self._trees.grown()), self._arena.drift
+        self._kernels.module.join_kept(log, owners, self.partials.arrays, kept, drift, self._kept)
 
     def replay(self, log: Array, steps: int, keys: Array, parts: tuple[Array, ...]) -> None:
         """Do to the partials what the log says was done to the slices; what is kept follows."""
-        if not self.kinds:
+        if not (self.serves and self.fits):
             self.partials.replay(log, steps, parts)
             return
         how, kept = (
@@ -232,45 +275,38 @@ class KeptWindows:
         fits = definitions == self._definitions and all(column.fits for column in self.columns)
         if not (same and fits):
             self._definitions = 0
-            slides = periods[:, PERIOD_SIZE] > periods[:, PERIOD_EVERY]
-            kind_of = np.full(definitions, NOWHERE)
-            if np.count_nonzero(slides) <= FEW_KINDS:
-                kind_of[: len(periods)][slides] = np.arange(np.count_nonzero(slides))
+            slides = np.zeros(definitions, np.bool_)
+            slides[: len(periods)] = periods[:, PERIOD_SIZE] > periods[:, PERIOD_EVERY]
             for column in self.columns:
-                column.begin(kind_of)
+                column.begin(slides)
             self._reach = np.zeros(0, np.int64)
             self._definitions = definitions
         self._periods = periods
         self._reach = longer(self._reach, self._arena.keys, 0)
-        return any(column.kinds for column in self.columns)
+        return any(column.serves for column in self.columns)
 
-    def query(self, windows: Array, journal: Journal) -> list[tuple[Array, ...]]:
-        """Return the results of windows of slices, which are given key by key and kind by kind."""
-        asked = Asked(*(np.ascontiguousarray(windows[:, c]) for c in (KEY, WINDOW, LO, HI)))
+    def query(
+        self, windows: Array, journal: Journal, closed: Array | None = None
+    ) -> list[tuple[Array, ...]]:
+        """Return the results of windows of slices, which are given key by key and kind by kind.
+
+        Slices at closed[k] and behind may still be joined with later ones; without it none are joined.
+        """
+        key, window, lo, hi = (np.ascontiguousarray(windows[:, c]) for c in (KEY, WINDOW, LO, HI))
+        asked = Asked(key, window, lo, hi if closed is None else closed, hi)
         journal.call(self.forget, asked.keys)
-        compiled_loops().note_reach(asked.keys, asked.hi, self._arena.drift, self._reach)
-        return [self._results(column, windows, asked) for column in self.columns]
+        compiled_loops().note_reach(asked.keys, asked.closed, self._arena.drift, self._reach)
+        return [column.query(asked, windows) for column in self.columns]
 
     def leave(self, journal: Journal) -> None:
         """Let what is kept follow when slices were dropped, before anything takes their places."""
-        heads = self._arena.head - self._arena.drift
         for column in self.columns:
-            chosen, upto = column.dropped(heads)
-            if len(chosen):
-                journal.call(column.forget, chosen // column.kinds)
-                column.leave(chosen, upto)
+            column.leave(journal)
 
-    def _results(self, column: KeptColumn, windows: Array, asked: Asked) -> tuple[Array, ...]:
-        if not column.kinds:
-            return column.partials.query(*spans_of(windows))
-        outs = column.partials.kernels.outputs(len(windows))
-        behind = np.empty(len(windows), np.int64)
-        behind = behind[: column.query(asked, outs, behind)]
-        if len(behind):
-            merged = column.merge(windows[behind])
-            for out, results in zip(outs, merged, strict=True):
-                out[behind] = results
-        return outs
+    def join(self, log: Array, owners: Array) -> None:
+        """Join the partials of slices as the log says; owners[j] is the key of step j."""
+        for column in self.columns:
+            column.join(log, owners)
 
     def is_disturbed(self, log: Array, steps: int, keys: Array) -> bool:
         """Whether a log changes slices of windows of which something is kept; keys[g] is part g's."""

@@ -300,11 +300,15 @@ class SliceLane(Lane):
     def _results(self, windows: Array, journal: Journal) -> list[tuple[Array, ...]]:
         """Return the results of windows that have slices."""
         if self.over is not None and self.over.serve(*self._sliding()):
-            results = self.over.query(windows, journal)
+            results = self.over.query(windows, journal, self._closed(windows))
             self.over.leave(journal)
             return results
         spans = spans_of(windows)
         return [column.query(*spans) for column in self.partials]
+
+    def _closed(self, windows: Array) -> Array:
+        """Return the places behind the slices of each window that will not be joined with later ones."""
+        return np.ascontiguousarray(windows[:, HI])
 
     def _sliding(self) -> tuple[Array, int]:
         """Return the windows that repeat, and the number of all definitions."""

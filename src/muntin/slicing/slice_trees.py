@@ -24,6 +24,7 @@ from muntin.slicing.arena import Arena
 from muntin.slicing.lane import longer
 from muntin.slicing.limits import Array
 
+Spans = tuple[Array, Array, Array]
 MANY_NOTES = 64
 """After so many batches with changes, what they changed is noted once."""
 NO_CHANGES = np.zeros((0, CHANGED_COLUMNS), np.int64)
@@ -78,19 +79,23 @@ class SliceTrees:
         self._top = 0
         self._changed = [NO_CHANGES]
 
-    def query(self, partials: Any, keys: Array, lo: Array, hi: Array, outs: Any) -> int:
-        """Write the results of windows of slices at places [lo, hi); return the combines."""
+    def query(self, partials: Any, keys: Array, spans: Spans, outs: Any) -> int:
+        """Write the results of windows of slices; return the combines.
+
+        `spans` are the places of their slices, (lo, closed, hi): those before `closed` are in the tree.
+        """
         module, drift = self._kernels.module, self._arena.drift
         owners, at = np.unique(keys, return_inverse=True)
         first, after = self._arena.head[owners], np.zeros(len(owners), np.int64)
-        np.minimum.at(first, at, lo)
-        np.maximum.at(after, at, hi)
+        np.minimum.at(first, at, spans[0])
+        np.maximum.at(after, at, spans[1])
+        np.maximum(after, first, out=after)
         self._make_space(owners, first, after)
         combines = int(module.extend_trees(partials, self.loops, owners, (first, after), drift))
         changed = self._changes(owners)
         firsts = first[np.searchsorted(owners, changed[:, CHANGED_KEY])]
         combines += int(module.mend_trees(partials, self.loops, changed, firsts, drift))
-        return combines + int(module.query_trees(partials, self.loops, keys, lo, hi, outs))
+        return combines + int(module.query_trees(partials, self.loops, keys, spans, outs))
 
     def _changes(self, owners: Array) -> Array:
         """Take out what changed in the trees of some keys; each slice once."""

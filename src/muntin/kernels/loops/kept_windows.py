@@ -4,13 +4,15 @@ A slot is one key and one kind of windows. Its marks say which slices its last w
 numbers in their run: slice number i is at place i + drift of the arena. What else there is depends on
 the algebra:
 
-    totals    an exact inverse: total = [F, E). What enters is added, what leaves is taken away.
+    totals    an exact inverse: total = [F, E). What enters is added, what leaves is taken away, at
+              either end: windows that late rows changed are reached by going back.
     stacks    VLDBJ 2021, section 4: Two-Stacks. front[i] = [i, B) for F <= i < B, beside slice i;
               back = [B, E). A window is one combine; when F reaches B, the front is built again.
     DABA      VLDBJ 2021, section 6: DABA Lite, whose deque is the front. No window takes more than
               6 combines for a slice that enters and one that leaves.
 
-A slice that is dropped leaves totals and deques at once, while it is still there.
+A slice that is dropped leaves totals and deques at once, while it is still there. Slices that may
+still be joined with later ones, at the end of a window, are combined with each result and not kept.
 
 The slices keep their partials, so all of this can be forgotten and is then built from them again. Each
 loop counts the combines that it asks for. Numbers run compiled, objects interpreted (`slice_kernels`).
@@ -23,9 +25,18 @@ import numpy as np
 from muntin.aggregators.daba_lite import evict, insert, query
 from muntin.kernels.loops.instructions import ALL_BITS, U, entry
 from muntin.kernels.loops.object_partials import combine, emit, load, store, without
-from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW, OPEN
+from muntin.kernels.loops.slice_log import (
+    ADD,
+    JOIN,
+    LATE,
+    LOG_OTHER,
+    LOG_PLACE,
+    LOG_STEP,
+    NEW,
+    OPEN,
+)
 from muntin.kernels.loops.slice_partials import replay_step
-from muntin.kernels.loops.slice_trees import Trees, move_labels, note_change
+from muntin.kernels.loops.slice_trees import NO_TREE, TREE_END, Trees, move_labels, note_change
 
 # The marks of a slot: pointers of the papers, as numbers of slices in their run.
 F = 0  # the first slice of the window
@@ -35,8 +46,8 @@ L, R, A = 3, 4, 5  # how far DABA Lite's reversal of the front has come
 MARKS = 6
 NOWHERE = -1
 
-TOTALS, STACKS, DABA = 0, 1, 2
-"""What is kept of a window."""
+TOTALS, STACKS, DABA, NOTHING = 0, 1, 2, 3
+"""What is kept of a window; where it is nothing, windows are merged of a tree or by a scan."""
 CREDIT = 4
 """A tree may take that many combines per slice of the window before stacks are built again."""
 
@@ -61,6 +72,7 @@ class Asked(NamedTuple):
     keys: Any
     windows: Any
     lo: Any
+    closed: Any  # behind the last slice that will not be joined with later ones
     hi: Any
 
 
@@ -96,8 +108,17 @@ def slot_of(slots: Slots, asked: Asked, k: Any) -> Any:
 
 
 def is_behind(marks: Any, slot: Any, first: Any, end: Any) -> Any:
-    """Whether a window of slices [first, end) comes before that of which something is kept."""
-    return first < marks[slot, E] and (first < marks[slot, F] or end < marks[slot, E])
+    """Whether a window of slices [first, end) is empty, or before that of which something is kept."""
+    return end <= first or (
+        first < marks[slot, E] and (first < marks[slot, F] or end < marks[slot, E])
+    )
+
+
+def with_open(partials: Any, partial: Any, p: Any, q: Any) -> Any:
+    """Return a partial with the slices at places [p, q) behind it, which may still be joined."""
+    for i in range(p, q):
+        partial = combine(partial, load(partials, U(i)))
+    return partial
 
 
 def in_tree(marks: Any, slot: Any, credit: Any) -> Any:
@@ -118,25 +139,31 @@ def query_totals(
     combines, skipped = 0, 0
     for k in range(len(asked.keys)):
         slot, shift = slot_of(slots, asked, k), drift[asked.keys[k]]
-        first, end = asked.lo[k] - shift, asked.hi[k] - shift
-        if slot < 0 or is_behind(marks, slot, first, end):
+        first, end, last = asked.lo[k] - shift, asked.closed[k] - shift, asked.hi[k] - shift
+        if slot < 0 or end <= first:
             behind[skipped] = k
             skipped += 1
             continue
         f, e = marks[slot, F], marks[slot, E]
-        if e <= first or (first - f) + (end - e) >= end - first:
+        if e <= first or end <= f or abs(first - f) + abs(end - e) >= end - first:
             total = begun(load(partials, U(first + shift)))
             f, e = first, first + 1
         else:
             total = load(totals, U(slot))
-        combines += (end - e) + (first - f)
-        for i in range(e, end):
+        combines += abs(first - f) + abs(last - e) + last - end
+        for i in range(first, f):
+            total = entered(total, load(partials, U(i + shift)))
+        for i in range(e, last):
             total = entered(total, load(partials, U(i + shift)))
         for i in range(f, first):
             total = left(total, load(partials, U(i + shift)))
+        for i in range(last, e):
+            total = left(total, load(partials, U(i + shift)))
+        emit_total(outs, k, total, U(last - first))
+        for i in range(end, last):
+            total = left(total, load(partials, U(i + shift)))
         store(totals, U(slot), total)
         marks[slot, F], marks[slot, E] = first, end
-        emit_total(outs, k, total, U(end - first))
     return combines, skipped
 
 
@@ -151,7 +178,7 @@ def query_stacks(
     for k in range(len(asked.keys)):
         key, slot = asked.keys[k], slot_of(slots, asked, k)
         shift = drift[key]
-        first, end = asked.lo[k] - shift, asked.hi[k] - shift
+        first, end, last = asked.lo[k] - shift, asked.closed[k] - shift, asked.hi[k] - shift
         if slot < 0 or is_behind(marks, slot, first, end) or in_tree(marks, slot, credit[key]):
             behind[skipped] = k
             skipped += 1
@@ -176,7 +203,8 @@ def query_stacks(
                 store(backs, U(slot), back)
                 partial = combine(partial, back)
         marks[slot, F], marks[slot, E] = first, end
-        emit(outs, k, partial, U(end - first))
+        combines += last - end
+        emit(outs, k, with_open(partials, partial, end + shift, last + shift), U(last - first))
     return combines, skipped
 
 
@@ -228,7 +256,7 @@ def query_daba(partials: Any, slots: Slots, asked: Asked, runs: Any, outs: Any, 
     for k in range(len(asked.keys)):
         key, slot = asked.keys[k], slot_of(slots, asked, k)
         shift = drift[key]
-        first, end = asked.lo[k] - shift, asked.hi[k] - shift
+        first, end, last = asked.lo[k] - shift, asked.closed[k] - shift, asked.hi[k] - shift
         if slot < 0 or is_behind(marks, slot, first, end) or in_tree(marks, slot, credit[key]):
             behind[skipped] = k
             skipped += 1
@@ -246,8 +274,9 @@ def query_daba(partials: Any, slots: Slots, asked: Asked, runs: Any, outs: Any, 
             combines += reversal_combines(state, U(1))
             state = evict(fronts, mask, state, combine, nothing)
         f, e, b = state[0], state[1], state[5]
-        combines += 1 if f != b and b != e else 0
-        emit(outs, k, query(fronts, mask, state, combine), U(end - first))
+        combines += (1 if f != b and b != e else 0) + last - end
+        partial = query(fronts, mask, state, combine)
+        emit(outs, k, with_open(partials, partial, end + shift, last + shift), U(last - first))
         keep_daba(slots, slot, at, state)
     return combines, skipped
 
@@ -361,3 +390,54 @@ def replay_kept(
             else:
                 drop_front(slots, slot, trees, key)
     return noted
+
+
+def join_slot(slots: Slots, slot: Any, i: Any, shift: Any, kept: Any) -> Any:
+    """Let the marks of a slot follow when slice number i + 1 is joined with number i.
+
+    Return whether both were in the window.
+    """
+    marks, fronts = slots.marks, slots.fronts
+    if i >= marks[slot, E]:
+        return False
+    inside = marks[slot, F] <= i and i + 1 < marks[slot, E]
+    parted = i + 1 == marks[slot, E] or i + 1 == marks[slot, F]
+    parted = parted or (kept == STACKS and i + 1 == marks[slot, B])
+    if parted or (inside and kept == DABA):
+        marks[slot, E] = NOWHERE
+        return False
+    if kept != TOTALS:
+        at = (slot % slots.kinds) * slots.places + shift
+        behind = marks[slot, E] if kept == DABA else marks[slot, B]
+        for p in range(max(marks[slot, F], i + 2), behind):
+            store(fronts, U(at + p - 1), load(fronts, U(at + p)))
+    for c in range(MARKS):
+        if marks[slot, c] > i:
+            marks[slot, c] -= 1
+    return inside
+
+
+@entry
+def join_kept(log: Any, owners: Any, partials: Any, kept: Any, drift: Any, way: Any) -> None:
+    """Do what `replay` does where slices are joined, and let what is kept of windows follow.
+
+    owners[j] is the key of step j, `kept` are (slots, trees).
+    """
+    slots, trees = kept
+    backs = slots.backs
+    for j in range(len(log)):
+        place, other = log[j, LOG_PLACE], log[j, LOG_OTHER]
+        if log[j, LOG_STEP] != JOIN:
+            replay_step(log, j, partials, partials, U(0), False)
+            continue
+        key = owners[j]
+        i = place - drift[key]
+        older, younger = load(partials, U(place)), load(partials, U(other))
+        replay_step(log, j, partials, partials, U(0), False)
+        if i < trees.marks[key, TREE_END]:
+            trees.marks[key, TREE_END] = NO_TREE
+        for slot in range(key * slots.kinds, (key + 1) * slots.kinds):
+            if join_slot(slots, slot, i, drift[key], way) and way == TOTALS:
+                total = left(load(backs, U(slot)), younger)
+                total = amended(total, older, load(partials, U(place)), younger)
+                store(backs, U(slot), total)

@@ -131,21 +131,26 @@ def mend_trees(partials: Any, trees: Trees, changed: Any, first: Any, drift: Any
 
 
 @entry
-def query_trees(partials: Any, trees: Trees, keys: Any, lo: Any, hi: Any, outs: Any) -> Any:
-    """Emit windows of slices at places [lo[k], hi[k]), which are in the trees; return the combines."""
+def query_trees(partials: Any, trees: Trees, keys: Any, spans: Any, outs: Any) -> Any:
+    """Emit windows of slices at places [lo[k], hi[k]); return the combines.
+
+    `spans` are (lo, closed, hi): slices before closed[k] are in the trees.
+    """
     marks, labels, nodes = trees.marks, trees.labels, trees.nodes
+    lo, closed, hi = spans
     combines = 0
     for k in range(len(keys)):
-        key, p, q = keys[k], lo[k], hi[k]
-        i, j = labels[p] + 1, labels[q - 1]
-        if i > j:
-            emit(outs, k, fold_between(partials, p, q), U(q - p))
-            combines += q - p - 1
+        key, p, q, last = keys[k], lo[k], closed[k], hi[k]
+        i = labels[p] + 1 if p < q else 0
+        j = labels[q - 1] if p < q else 0
+        if i >= j:
+            emit(outs, k, fold_between(partials, p, last), U(last - p))
+            combines += last - p - 1
             continue
         front, back = first_labelled(labels, p, q, i), first_labelled(labels, p, q, j)
         left = fold_between(partials, p, front)
-        right = fold_between(partials, back, q)
-        spent = front - p - 1 + q - back
+        right = fold_between(partials, back, last)
+        spent = front - p - 1 + last - back
         level = 0
         while i < j:
             if i & 1:
@@ -159,7 +164,7 @@ def query_trees(partials: Any, trees: Trees, keys: Any, lo: Any, hi: Any, outs: 
             i >>= 1
             j >>= 1
             level += 1
-        emit(outs, k, combine(left, right), U(q - p))
+        emit(outs, k, combine(left, right), U(last - p))
         combines += spent
         trees.credit[key] -= spent
     return combines

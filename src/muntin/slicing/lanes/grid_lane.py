@@ -51,6 +51,7 @@ from muntin.slicing.tables import (
     KEY,
     KIND,
     LISTED_COLUMNS,
+    LO,
     PERIOD_COLUMNS,
     PERIOD_SIZE,
     PLAIN_SLICE,
@@ -524,16 +525,27 @@ class GridLane(SliceLane):
         self.slices.note(journal, keys, np.full(len(keys), ALWAYS))
         journal.items(keys, self._first, self._last)
         space = max(64, 2 * int(self.slices.length[keys].max(initial=0)))
-        log, first = np.empty((space, LOG_COLUMNS), np.int64), 0
+        log, owners, first = np.empty((space, LOG_COLUMNS), np.int64), np.empty(space, np.int64), 0
+        if self.over is not None:
+            journal.call(self.over.forget, keys)
         while first < len(keys):
-            arguments = (keys, self.slices.runs(), self._periods, first, log)
+            arguments = (keys, self.slices.runs(), self._periods, first, log, owners)
             first, steps = compiled_loops().join_slices(*arguments)
+            if self.over is not None:
+                self.over.join(log[:steps], owners[:steps])
+                continue
             for column in self.partials:
                 column.replay(log, steps, column.kernels.buffer(0))
         self.slices.moved[keys] = True
-        if self.over is not None:
-            self.over.forget(keys)
         self._bound(keys)
+
+    def _closed(self, windows: Array) -> Array:
+        hi, closed = super()._closed(windows), np.empty(len(windows), np.int64)
+        if not self._joins:
+            return hi
+        lo, ends = (np.ascontiguousarray(windows[:, c]) for c in (LO, END))
+        compiled_loops().closed_slices(lo, hi, ends, self.slices.meta, self._periods, closed)
+        return closed
 
     def retype(self, i: int, kernels: SliceKernels) -> None:
         super().retype(i, kernels)

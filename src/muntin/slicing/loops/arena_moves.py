@@ -221,6 +221,23 @@ def open_place(table: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
 
 
 @entry
+def slots_behind(marks: Any, kinds: Any, head: Any, drift: Any, chosen: Any, upto: Any) -> Any:
+    """Find the slots whose windows [marks[slot, 0], marks[slot, 1]) have slices before their runs.
+
+    Slot number // kinds is its key. Write each slot and the number of the first slice of its run; return
+    how many.
+    """
+    n = 0
+    for slot in range(len(marks)):
+        first = head[slot // kinds] - drift[slot // kinds]
+        if marks[slot, 0] < first and marks[slot, 0] < marks[slot, 1]:
+            chosen[n] = slot
+            upto[n] = first
+            n += 1
+    return n
+
+
+@entry
 def note_reach(keys: Any, hi: Any, drift: Any, reach: Any) -> None:
     """Note in reach[key] the number behind the last slice of any window [.., hi) of a key."""
     for k in range(len(keys)):

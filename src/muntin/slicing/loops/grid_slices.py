@@ -382,10 +382,28 @@ def starts_between(periods: Any, a: Any, b: Any) -> Any:
 
 
 @entry
-def join_slices(keys: Any, runs: Runs, periods: Any, first: Any, log: Any) -> Any:
+def closed_slices(lo: Any, hi: Any, ends: Any, table: Any, periods: Any, closed: Any) -> None:
+    """Find for each window of slices at places [lo, hi) those that will not be joined with later ones.
+
+    They are at [lo, closed): all up to the last start of any window that is not behind the end.
+    """
+    for k in range(len(lo)):
+        p = hi[k]
+        if not starts_between(periods, table[p - 1, SLICE_START], ends[k]):
+            p -= 1
+            while p > lo[k] and not starts_between(
+                periods, table[p - 1, SLICE_START], table[p, SLICE_START]
+            ):
+                p -= 1
+        closed[k] = p
+
+
+@entry
+def join_slices(keys: Any, runs: Runs, periods: Any, first: Any, log: Any, owners: Any) -> Any:
     """Join neighbouring slices between which no window starts, from keys[first] on.
 
     Return (the key to go on with, steps in the log); a key for which the log is too short is not begun.
+    owners[n] is the key of step n.
     """
     table, head, length = runs
     n = 0
@@ -399,7 +417,9 @@ def join_slices(keys: Any, runs: Runs, periods: Any, first: Any, log: Any) -> An
             if starts_between(periods, table[p, SLICE_START], table[p + 1, SLICE_START]):
                 p += 1
                 continue
+            owners[n] = k
             n = log_step(log, n, JOIN, p, p + 1)
+            owners[n] = k
             n = log_step(log, n, CLOSE, p + 1, tail)
             table[p, SLICE_ROWS] += table[p + 1, SLICE_ROWS]
             table[p, SLICE_LATE] += table[p + 1, SLICE_LATE]
