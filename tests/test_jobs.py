@@ -60,7 +60,7 @@ ARGUMENTS = {
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
     "interpolation": "linear", "expected": 50, "error": 0.05, "confidence": 0.9, "lg_k": 11,
-    "lg_max": 8,
+    "lg_max": 8, "where": "watts > 9 and plug is not null",
 }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     given = {key: ARGUMENTS[key] for key in inspect.signature(factory).parameters}
     text = f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
     found, wanted = names.aggregate(text), factory(**given)
-    for fact in ("name", "columns", "nulls", "rank", "overflow"):
+    for fact in ("name", "columns", "nulls", "rank", "overflow", "where"):
         assert getattr(found, fact) == getattr(wanted, fact)
     plain = factory(*[ARGUMENTS[key] for key in ("column", "argument") if key in given])
     assert names.aggregate(f"{name}({', '.join(map(repr, plain.columns))})").name == plain.name

@@ -44,6 +44,7 @@ from muntin.aggregates import (
     Sum,
     TopK,
     Var,
+    col,
 )
 from muntin.aggregators import (
     ALGORITHMS,
@@ -158,6 +159,7 @@ __all__ = [
     "TwoStacksLite",
     "Var",
     "__version__",
+    "col",
     "policies",
     "rolling",
     "rolling_plan",

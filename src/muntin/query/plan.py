@@ -286,6 +286,7 @@ def _sliding(windows: dict[str, Window]) -> int:
 
 def _aggregate_line(name: str, aggregate: Aggregate, kept: str) -> str:
     facts = [
+        "" if aggregate.where is None else f"of rows where {aggregate.where}",
         "commutative" if aggregate.commutative else "not commutative",
         "with an inverse" if aggregate.invertible else "",
         "holistic: a partial grows with its values" if aggregate.holistic else "",
