@@ -41,6 +41,10 @@ WINDOWS = {
     'Tumbling(size=10, measure="count")': mt.Tumbling(10, measure="count"),
     'Sliding("1 h", every="1 min", origin=-5)': mt.Sliding("1 h", "1 min", origin=-5),
     'Sliding(size=100, every=10, measure="count")': mt.Sliding(100, 10, measure="count"),
+    'Cumulate(size="1 day", step="1 h", origin=5)': mt.Cumulate("1 day", "1 h", origin=5),
+    'Calendar(size="1 month", every="1 day", zone="Europe/Berlin")': mt.Calendar(
+        "1 month", every="1 day", zone="Europe/Berlin"
+    ),
     'Session(gap="5 minutes")': mt.Session("5 minutes"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),

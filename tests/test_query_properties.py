@@ -111,6 +111,7 @@ PERIODIC = {
     "sliding": st.builds(mt.Sliding, st.integers(1, 40), small),
     "sparse": st.builds(lambda n, more: mt.Sliding(n, n + more), small, small),
     "shifts": st.builds(Shifts),
+    "cumulate": st.builds(lambda n, k, o: mt.Cumulate(n * k, n, origin=o), small, small, small),
     "fixed": st.builds(mt.Fixed, st.integers(-60, 60), st.integers(1, 80)),
 }
 WINDOWS = {

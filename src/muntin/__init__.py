@@ -69,8 +69,10 @@ from muntin.aggregators import (
 from muntin.policies import PolicyWindow
 from muntin.query.query import Query
 from muntin.windows import (
+    Calendar,
     ContextAwareWindow,
     ContextFreeWindow,
+    Cumulate,
     Delta,
     Fixed,
     LastN,
@@ -100,6 +102,7 @@ __all__ = [
     "ArgMin",
     "BInt",
     "Bloom",
+    "Calendar",
     "Collect",
     "CollectDistinct",
     "Concat",
@@ -108,6 +111,7 @@ __all__ = [
     "Count",
     "CountDistinct",
     "CountMin",
+    "Cumulate",
     "Daba",
     "DabaLite",
     "Delta",

@@ -14,8 +14,6 @@ from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
     ContextFreeWindow,
-    Fixed,
-    Periodic,
     Policy,
     Punctuation,
     Session,
@@ -251,7 +249,7 @@ def _longest(window: Window) -> int | None:
     Windows that are found in the rows of a key have no length in time.
     """
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
-        return window.size if isinstance(window, Periodic | Fixed) else None
+        return window.longest
     return window.gap if isinstance(window, Session) else 0
 
 
