@@ -22,6 +22,7 @@ from tests.test_query_properties import (
     IN_ORDER,
     KEYS,
     RANKS,
+    WHERE,
     WINDOWS,
     Shifts,
     events,
@@ -34,7 +35,7 @@ SCHEMA = pa.schema(
 )
 WHICH = (mt.Sum("bit"), mt.Collect("n"))
 """They say exactly which rows a window has; the one is commutative, the other not."""
-AGGREGATES = {**COMMUTATIVE, **IN_ORDER, **RANKS}
+AGGREGATES = {**COMMUTATIVE, **IN_ORDER, **RANKS, **WHERE}
 LENGTHS = (8, 15, 25, 40)
 LATENESS = (0, 0, 5, 15, 60)
 CHANGES = (
@@ -192,7 +193,7 @@ def some_window(chance):
 
 
 def some_aggregates(chance, name, count):
-    kinds = chance.choice((COMMUTATIVE, AGGREGATES, IN_ORDER))
+    kinds = chance.choice((COMMUTATIVE, AGGREGATES, IN_ORDER, WHERE))
     return {f"{name}{i}": kinds[chance.choice(tuple(kinds))] for i in range(count)}
 
 

@@ -17,7 +17,7 @@ Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit 
 LogMta Amta Fiba
 """.split()
 PROMISED_OTHERS = (
-    "Aggregate Product SnapshotError ALGORITHMS testing Policy PolicyWindow policies".split()
+    "Aggregate Product SnapshotError ALGORITHMS testing Policy PolicyWindow policies col".split()
 )
 HEAVY = "numpy numba pandas polars pyarrow pyspark datasketches matplotlib rich".split()
 

@@ -41,6 +41,10 @@ WINDOWS = {
     'Tumbling(size=10, measure="count")': mt.Tumbling(10, measure="count"),
     'Sliding("1 h", every="1 min", origin=-5)': mt.Sliding("1 h", "1 min", origin=-5),
     'Sliding(size=100, every=10, measure="count")': mt.Sliding(100, 10, measure="count"),
+    'Cumulate(size="1 day", step="1 h", origin=5)': mt.Cumulate("1 day", "1 h", origin=5),
+    'Calendar(size="1 month", every="1 day", zone="Europe/Berlin")': mt.Calendar(
+        "1 month", every="1 day", zone="Europe/Berlin"
+    ),
     'Session(gap="5 minutes")': mt.Session("5 minutes"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),
@@ -60,7 +64,7 @@ ARGUMENTS = {
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
     "interpolation": "linear", "expected": 50, "error": 0.05, "confidence": 0.9, "lg_k": 11,
-    "lg_max": 8,
+    "lg_max": 8, "where": "watts > 9 and plug is not null",
 }  # fmt: skip
 
 
@@ -101,7 +105,7 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     given = {key: ARGUMENTS[key] for key in inspect.signature(factory).parameters}
     text = f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
     found, wanted = names.aggregate(text), factory(**given)
-    for fact in ("name", "columns", "nulls", "rank", "overflow"):
+    for fact in ("name", "columns", "nulls", "rank", "overflow", "where"):
         assert getattr(found, fact) == getattr(wanted, fact)
     plain = factory(*[ARGUMENTS[key] for key in ("column", "argument") if key in given])
     assert names.aggregate(f"{name}({', '.join(map(repr, plain.columns))})").name == plain.name

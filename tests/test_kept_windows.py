@@ -30,9 +30,13 @@ AGGREGATES = {
     "distinct": mt.CountDistinct("v"),
     "collect": mt.Collect("v"),
     "affine": mt.Aggregate(
-        "affine", (1, 0), lambda v: (-1, v), lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]),
+        "affine",
+        (1, 0),
+        lambda v: (-1, v),
+        lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]),
         inverse=lambda total, part: (total[0] * part[0], total[1] - total[0] * part[0] * part[1]),
-        lower=lambda partial: partial[1], columns=("v",),
+        lower=lambda partial: partial[1],
+        columns=("v",),
     ),
     "own": mt.Aggregate("own", (), lambda v: (v,), lambda a, b: a + b, tuple, columns=("v",)),
 }

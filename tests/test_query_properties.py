@@ -111,6 +111,7 @@ PERIODIC = {
     "sliding": st.builds(mt.Sliding, st.integers(1, 40), small),
     "sparse": st.builds(lambda n, more: mt.Sliding(n, n + more), small, small),
     "shifts": st.builds(Shifts),
+    "cumulate": st.builds(lambda n, k, o: mt.Cumulate(n * k, n, origin=o), small, small, small),
     "fixed": st.builds(mt.Fixed, st.integers(-60, 60), st.integers(1, 80)),
 }
 WINDOWS = {
@@ -143,9 +144,17 @@ IN_ORDER = {
     "hash": rolling_hash("v"),
 }
 RANKS = {"median": mt.Median("x"), "distinct": mt.CountDistinct("v"), "total": mt.Sum("v")}
+WHERE = {
+    "marked": mt.Count(where="mark"),
+    "high": mt.Sum("v", where=mt.col("v") > 3),
+    "gaps": mt.Collect("v", nulls=True, where=(mt.col("x") > 1) | mt.col("v").is_null()),
+    "others": mt.Last("v", nulls=True, where=~mt.col("plug").isin([1])),
+    "middle": mt.Median("x", where=(mt.col("n") * 3 - mt.col("v") > 40) & (mt.col("room") == "a")),
+    "top": mt.Max("n", where=(mt.col("mark") == False) & (mt.col("x") / 2 <= mt.col("t"))),  # noqa: E712
+}
 SUM, LIST = {"total": mt.Sum("v")}, {"list": mt.Collect("v")}
 EXACT = {"rows": mt.Count(), "total": mt.Sum("v"), "list": mt.Collect("v")}
-AGGREGATES = [COMMUTATIVE, IN_ORDER, RANKS, {**COMMUTATIVE, **IN_ORDER, **RANKS}]
+AGGREGATES = [COMMUTATIVE, IN_ORDER, RANKS, WHERE, {**COMMUTATIVE, **IN_ORDER, **RANKS, **WHERE}]
 
 
 @st.composite

@@ -102,6 +102,15 @@ EMBEDDED = {
         lateness="15 s",
     ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
+    "conditions": asked(
+        {"a": mt.Tumbling("8 s"), "s": mt.Session("2 s")},
+        {
+            "b": mt.Count(where="b"),
+            "v": mt.Sum("v", where=mt.col("x") > 3),
+            "s": mt.Collect("v", nulls=True, where=mt.col("s").isin(["x", "y"])),
+        },
+        lateness="15 s",
+    ),
     "product": asked({"a": mt.Tumbling("8 s")}, {"p": mt.Product(mt.Sum("v"), mt.Max("x"))}),
 }
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import muntin as mt
@@ -115,3 +116,32 @@ def test_the_operator_meets_the_examples(case, one_by_one, plan):
         for i in range(0, len(rows), size or 1):
             operator.process(rows[i : i + size])
         check(*read_results(operator.advance(watermark)), expected)
+
+
+BIDS = [
+    ("08:05", 4.0),
+    ("08:07", 2.0),
+    ("08:09", 5.0),
+    ("08:11", 3.0),
+    ("08:13", 1.0),
+    ("08:17", 6.0),
+]
+
+
+def test_the_documented_example_of_flinks_cumulate():
+    """Flink, "Windowing table-valued functions": steps of 2 minutes, 10 minutes at most."""
+    rows = {"t": [f"2020-04-15T{at}" for at, _ in BIDS], "price": [price for _, price in BIDS]}
+    rows["t"] = np.array(rows["t"], "M8[us]")
+    windows = {"w": mt.Cumulate("10 min", "2 min")}
+    table = mt.Query(time="t", windows=windows, aggregates={"price": mt.Sum("price")}).run(rows)
+    found = [(f"{r['start']:%H:%M}", f"{r['end']:%H:%M}", r["price"]) for r in table.to_pylist()]
+    assert found == [
+        ("08:00", "08:06", 4.0),
+        ("08:00", "08:08", 6.0),
+        ("08:00", "08:10", 11.0),
+        ("08:10", "08:12", 3.0),
+        ("08:10", "08:14", 4.0),
+        ("08:10", "08:16", 4.0),
+        ("08:10", "08:18", 10.0),
+        ("08:10", "08:20", 10.0),
+    ]

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from muntin.policies import last
 from muntin.windows import (
+    Calendar,
     ContextAwareWindow,
     ContextFreeWindow,
+    Cumulate,
     Delta,
     Fixed,
     LastN,
@@ -36,13 +38,23 @@ periodic = st.one_of(
         lambda size, every, o: Sliding(size, every, measure="count", origin=o), sizes, sizes, times
     ),
 )
-context_free = st.one_of(periodic, st.builds(Fixed, times, sizes))
+cumulating = st.builds(
+    lambda step, steps, o: Cumulate(step * steps, step, origin=o),
+    st.integers(1, 9),
+    st.integers(1, 6),
+    times,
+)
+context_free = st.one_of(periodic, cumulating, st.builds(Fixed, times, sizes))
 
 
 def defined(window):
     """Return all windows that a test can reach, by the words of the definition."""
     if isinstance(window, Fixed):
         return [(window.start, window.start + window.size)]
+    if isinstance(window, Cumulate):
+        starts = (k * window.size + window.origin for k in range(-2 * FAR, 2 * FAR))
+        steps = range(window.step, window.size + 1, window.step)
+        return [(start, start + length) for start in starts for length in steps]
     starts = (k * window.every + window.origin for k in range(-2 * FAR, 2 * FAR))
     return [(start, start + window.size) for start in starts]
 
@@ -150,6 +162,22 @@ def test_a_delta_moves_by_its_size_unless_told_otherwise():
         (lambda: Delta("time", 5), ValueError, "name of a column, got 'time'"),
         (lambda: Tumbling("1 fortnight"), ValueError, "'1 fortnight' is not a duration"),
         (lambda: Fixed("noon", 5), ValueError, "'noon' is not a time"),
+        (lambda: Sliding("1 s", 100), TypeError, "every is a bare number beside a duration"),
+        (lambda: Sliding(100, "1 s"), TypeError, "size is a bare number beside a duration"),
+        (lambda: Sliding(np.timedelta64(9, "s"), np.int64(1)), TypeError, "every is a bare number"),
+        (lambda: Cumulate("1 day", 10), TypeError, "step is a bare number beside a duration"),
+        (lambda: Cumulate(10, 4), ValueError, "step=4 must divide size=10"),
+        (lambda: Cumulate(10, 20), ValueError, "step=20 must divide size=10"),
+        (lambda: Cumulate(10, 0), ValueError, "step must be above zero"),
+        (lambda: Calendar("1 hour"), ValueError, "'1 hour' is not a number of days"),
+        (lambda: Calendar("1 month 1 day"), ValueError, "is not a number of days"),
+        (lambda: Calendar("0 days"), ValueError, "must be above zero"),
+        (lambda: Calendar(30), TypeError, "size is a text such as '1 month', got 30"),
+        (lambda: Calendar("1 month", 1), TypeError, "every is a text such as '1 month', got 1"),
+        (lambda: Calendar("1 day", zone="Europe/Atlantis"), ValueError, "'Europe/Atlantis'"),
+        (lambda: Calendar("1 day", zone=1), TypeError, "zone is the name of a time zone"),
+        (lambda: Calendar("99999 years"), ValueError, "10000 years"),
+        (lambda: Fixed("2026-01-31", 5), TypeError, "bare number beside the moment '2026-01-31'"),
         (lambda: Tumbling(1.5), TypeError, "a duration is needed"),
         (lambda: Tumbling(True), TypeError, "a duration is needed"),
         (lambda: Tumbling("1 hour", measure="count"), TypeError, "whole number of rows"),
@@ -181,6 +209,13 @@ def test_a_measure_that_is_neither_time_nor_count_is_refused(measure):
         (Sliding(10, 5), "<Sliding 10 every 5>"),
         (Delta("km", 100, 10), "<Delta 100 of km every 10 of km>"),
         (Fixed(5, 10), "<Fixed 5 to 15>"),
+        (Cumulate(60, 10), "<Cumulate 60 by 10>"),
+        (Cumulate("1 day", "1 hour", origin=5), "<Cumulate 1 d by 1 h from 5>"),
+        (Calendar("1 month"), "<Calendar 1 month in UTC>"),
+        (
+            Calendar("2 quarters", "1 week", zone="Europe/Berlin"),
+            "<Calendar 6 months every 1 week in Europe/Berlin>",
+        ),
         (Session(10), "<Session with a gap of 10>"),
         (LastN(3, 20), "<LastN 3 rows every 20>"),
         (Policy(last(3), 20, origin=5), "<Policy last(3) every 20 from 5>"),

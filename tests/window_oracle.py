@@ -8,11 +8,13 @@ shared, sliced or forgotten; every operator must report exactly this.
 import math
 from bisect import bisect_left
 from collections import defaultdict
+from dataclasses import replace
 from functools import reduce
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Policy, Session
+from tests.condition_oracle import holds
 
 
 class Row(NamedTuple):
@@ -136,6 +138,10 @@ def containing(window, x):
 
 
 def fold(aggregate, rows):
+    """Fold the rows for which the aggregate's condition is true."""
+    if aggregate.where is not None:
+        rows = [row for row in rows if holds(aggregate.where, row.values)]
+        aggregate = replace(aggregate, where=None)
     partials = map(aggregate.input_lift(), (row.values for row in rows))
     return aggregate.lower(reduce(aggregate.combine, partials, aggregate.identity))
 

@@ -44,6 +44,7 @@ from muntin.aggregates import (
     Sum,
     TopK,
     Var,
+    col,
 )
 from muntin.aggregators import (
     ALGORITHMS,
@@ -68,8 +69,10 @@ from muntin.aggregators import (
 from muntin.policies import PolicyWindow
 from muntin.query.query import Query
 from muntin.windows import (
+    Calendar,
     ContextAwareWindow,
     ContextFreeWindow,
+    Cumulate,
     Delta,
     Fixed,
     LastN,
@@ -99,6 +102,7 @@ __all__ = [
     "ArgMin",
     "BInt",
     "Bloom",
+    "Calendar",
     "Collect",
     "CollectDistinct",
     "Concat",
@@ -107,6 +111,7 @@ __all__ = [
     "Count",
     "CountDistinct",
     "CountMin",
+    "Cumulate",
     "Daba",
     "DabaLite",
     "Delta",
@@ -158,6 +163,7 @@ __all__ = [
     "TwoStacksLite",
     "Var",
     "__version__",
+    "col",
     "policies",
     "rolling",
     "rolling_plan",

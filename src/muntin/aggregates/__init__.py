@@ -5,6 +5,7 @@ from collections.abc import Callable
 from muntin.aggregates.aggregate import Aggregate
 from muntin.aggregates.bloom import Bloom
 from muntin.aggregates.comparison import close, same_partial
+from muntin.aggregates.conditions import col
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.extremes import (
     M4,
@@ -106,6 +107,7 @@ __all__ = [
     "TopK",
     "Var",
     "close",
+    "col",
     "same_partial",
     "seal",
     "unseal",

@@ -12,6 +12,8 @@ from fractions import Fraction
 from operator import is_not
 from typing import Any, Protocol
 
+from muntin.aggregates.conditions import LIKE, condition_of, only_where
+
 Partial = Any
 
 RESULTS = (
@@ -107,6 +109,8 @@ class Aggregate:
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
     their name, version and `parameters` instead; one whose functions are not those that it was `made_of`
     is your own. `only` are the windows of a query that it belongs to, if not to all: see `over`.
+    A row for which the condition `where` is not true is not there for it: the name of a boolean
+    column, or what `col` begins.
 
     >>> from muntin import Aggregate, DabaLite
     >>> product = Aggregate("product", 1, lift=abs, combine=lambda a, b: a * b, commutative=True)
@@ -145,8 +149,10 @@ class Aggregate:
     counts_rows: bool = False
     made_of: tuple[Any, ...] = ()
     only: tuple[str, ...] = ()
+    where: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "where", condition_of(self.where))
         if self.is_built_in and any(map(is_not, self.made_of[1:], functions_of(self))):
             self._disown()
         for field in FUNCTIONS:
@@ -168,9 +174,16 @@ class Aggregate:
                     f"aggregate {self.name!r}: a column is named by text, got {column!r}"
                 )
 
+        if self.where is not None and not (self.columns or self.counts_rows or self.parts):
+            raise TypeError(
+                f"aggregate {self.name!r} takes bare values, and a condition is asked of rows: name the "
+                f"column as well, {LIKE}"
+            )
+
     def __repr__(self) -> str:
         columns = f" of {', '.join(map(repr, self.columns))}" if self.columns else ""
-        return f"<Aggregate {self.name}{columns}>"
+        where = "" if self.where is None else f" where {self.where}"
+        return f"<Aggregate {self.name}{columns}{where}>"
 
     def over(self, *windows: str) -> "Aggregate":
         """Return the aggregate for some windows of a query; it is null in the others.
@@ -222,7 +235,10 @@ class Aggregate:
         return self.identity if plain is None else self.decode(plain[0])
 
     def input_lift(self) -> Callable[[Any], Partial]:
-        """Return lift as windows apply it: columns picked from the row, nulls skipped."""
+        """Return lift as windows apply it: columns picked from the row, nulls and other rows skipped."""
+        if self.where is not None:
+            bare = replace(self, where=None)
+            return only_where(self.where, self.identity, bare.input_lift())
         lift, identity = self.lift, self.identity
         if not self.columns:
             if self.nulls:

@@ -9,11 +9,14 @@ from operator import or_
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.hashing import digest
 from muntin.aggregates.parameters import check_open, check_whole
 
 
-def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.01) -> Aggregate:
+def Bloom(
+    column: str | None = None, *, expected: int = 1000, error: float = 0.01, where: Where = None
+) -> Aggregate:
     """Remember which values occurred, wrong about absent ones at the rate of error.
 
     The rate holds for up to `expected` different values. Cost: O(expected) bits per combine.
@@ -38,6 +41,7 @@ def Bloom(column: str | None = None, *, expected: int = 1000, error: float = 0.0
         lower=lambda bits: BloomFilter(bits, size, hashes),
         commutative=True,
         columns=named(column),
+        where=where,
     )
 
 

@@ -9,13 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.numbers import GREATEST, NOT_ADDED, as_python, minus
 
 Pair = tuple[Any, Any]
 LOW_BITS = 2**32 - 1
 
 
-def Min(column: str | None = None) -> Aggregate:
+def Min(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the smallest value; NaN only if there is nothing else.
 
     Cost: O(1) per combine.
@@ -27,10 +28,10 @@ def Min(column: str | None = None) -> Aggregate:
     1
     """
     kernel = Kernel(as_is, _smaller, _as_it_is, plain=_smaller_number)
-    return _selective("min", _min, column, kernel)
+    return _selective("min", _min, column, kernel, where)
 
 
-def Max(column: str | None = None) -> Aggregate:
+def Max(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the largest value; NaN is larger than any number.
 
     Cost: O(1) per combine.
@@ -42,10 +43,10 @@ def Max(column: str | None = None) -> Aggregate:
     8
     """
     kernel = Kernel(as_is, _larger, _as_it_is, plain=_larger_number)
-    return _selective("max", _max, column, kernel)
+    return _selective("max", _max, column, kernel, where)
 
 
-def Range(column: str | None = None) -> Aggregate:
+def Range(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the largest less the smallest value.
 
     Cost: O(1) per combine.
@@ -57,10 +58,10 @@ def Range(column: str | None = None) -> Aggregate:
     5
     """
     whole = Kernel(_twice, _both_bounds, _range_of_whole_numbers, overflows=True)
-    return _bounds_like("range", "difference", _range, _range_of_values, whole, column)
+    return _bounds_like("range", "difference", _range, _range_of_values, whole, column, where)
 
 
-def RelativeVariation(column: str | None = None) -> Aggregate:
+def RelativeVariation(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take (max - min) / max, the relative variation of the DEBS 2012 challenge; NaN if max is 0.
 
     Cost: O(1) per combine.
@@ -79,10 +80,11 @@ def RelativeVariation(column: str | None = None) -> Aggregate:
         _relative_variation_of_values,
         whole,
         column,
+        where,
     )
 
 
-def MinCount(column: str | None = None) -> Aggregate:
+def MinCount(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the smallest value and how often it occurs.
 
     Cost: O(1) per combine.
@@ -93,10 +95,10 @@ def MinCount(column: str | None = None) -> Aggregate:
     >>> window.query()
     (0, 2)
     """
-    return _counting("min_count", _min_count, _smaller_count, column)
+    return _counting("min_count", _min_count, _smaller_count, column, where)
 
 
-def MaxCount(column: str | None = None) -> Aggregate:
+def MaxCount(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the largest value and how often it occurs.
 
     Cost: O(1) per combine.
@@ -107,10 +109,12 @@ def MaxCount(column: str | None = None) -> Aggregate:
     >>> window.query()
     (4, 3)
     """
-    return _counting("max_count", _max_count, _larger_count, column)
+    return _counting("max_count", _max_count, _larger_count, column, where)
 
 
-def ArgMin(column: str | None = None, argument: str | None = None) -> Aggregate:
+def ArgMin(
+    column: str | None = None, argument: str | None = None, *, where: Where = None
+) -> Aggregate:
     """Take the argument of the row whose value is smallest, the first of equals.
 
     Without column names an input is a pair (value, argument). Cost: O(1) per combine.
@@ -121,10 +125,12 @@ def ArgMin(column: str | None = None, argument: str | None = None) -> Aggregate:
     >>> window.query()
     'b'
     """
-    return _arg("arg_min", _arg_min, _smaller_pair, column, argument)
+    return _arg("arg_min", _arg_min, _smaller_pair, column, argument, where)
 
 
-def ArgMax(column: str | None = None, argument: str | None = None) -> Aggregate:
+def ArgMax(
+    column: str | None = None, argument: str | None = None, *, where: Where = None
+) -> Aggregate:
     """Take the argument of the row whose value is largest, the first of equals.
 
     Without column names an input is a pair (value, argument). Cost: O(1) per combine.
@@ -135,10 +141,10 @@ def ArgMax(column: str | None = None, argument: str | None = None) -> Aggregate:
     >>> window.query()
     'tv'
     """
-    return _arg("arg_max", _arg_max, _larger_pair, column, argument)
+    return _arg("arg_max", _arg_max, _larger_pair, column, argument, where)
 
 
-def M4(column: str | None = None) -> Aggregate:
+def M4(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take (min, max, first, last), which draw a line chart without error (Jugel et al., VLDB 2014).
 
     Cost: O(1) per combine.
@@ -156,6 +162,7 @@ def M4(column: str | None = None) -> Aggregate:
         lift=_four,
         combine=_m4,
         columns=named(column),
+        where=where,
         kernel=Kernel(_four, _join_four, _as_it_is),
         results=("min", "max", "first", "last"),
     )
@@ -166,7 +173,9 @@ def above(x: Any, y: Any) -> Any:
     return x > y or (x != x and y == y)
 
 
-def _selective(name: str, combine: Any, column: str | None, kernel: Kernel) -> Aggregate:
+def _selective(
+    name: str, combine: Any, column: str | None, kernel: Kernel, where: Where
+) -> Aggregate:
     return built_in(
         name,
         "value",
@@ -176,6 +185,7 @@ def _selective(name: str, combine: Any, column: str | None, kernel: Kernel) -> A
         commutative=True,
         selective=True,
         columns=named(column),
+        where=where,
         kernel=kernel,
     )
 
@@ -213,7 +223,13 @@ def _larger_number(a: Any, b: Any) -> Any:
 
 
 def _bounds_like(
-    name: str, result: str, lower: Any, lower_values: Any, whole: Kernel, column: str | None
+    name: str,
+    result: str,
+    lower: Any,
+    lower_values: Any,
+    whole: Kernel,
+    column: str | None,
+    where: Where,
 ) -> Aggregate:
     return built_in(
         name,
@@ -224,6 +240,7 @@ def _bounds_like(
         lower=lower,
         commutative=True,
         columns=named(column),
+        where=where,
         kernel=Kernel(
             _twice, _both_bounds, lower_values, signed=whole, unsigned=whole, times=whole
         ),
@@ -298,7 +315,9 @@ def _relative_variation_of_whole_numbers(partial: Pair, _n: int) -> float:
     return (high * 4294967296.0 + low) / float(greatest)
 
 
-def _counting(name: str, combine: Any, combine_values: Any, column: str | None) -> Aggregate:
+def _counting(
+    name: str, combine: Any, combine_values: Any, column: str | None, where: Where
+) -> Aggregate:
     return built_in(
         name,
         ("value", "count"),
@@ -307,6 +326,7 @@ def _counting(name: str, combine: Any, combine_values: Any, column: str | None) 
         combine=combine,
         commutative=True,
         columns=named(column),
+        where=where,
         kernel=Kernel(_once, combine_values, _as_it_is),
         results=("value", "count"),
     )
@@ -341,7 +361,12 @@ def _larger_count(a: Pair, b: Pair) -> Pair:
 
 
 def _arg(
-    name: str, combine: Any, combine_values: Any, column: str | None, argument: str | None
+    name: str,
+    combine: Any,
+    combine_values: Any,
+    column: str | None,
+    argument: str | None,
+    where: Where,
 ) -> Aggregate:
     return built_in(
         name,
@@ -354,6 +379,7 @@ def _arg(
         nulls=True,
         picks=True,
         columns=named(column, argument),
+        where=where,
         kernel=Kernel(as_is, combine_values, _argument_of_values),
     )
 

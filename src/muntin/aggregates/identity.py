@@ -26,6 +26,7 @@ def identity_of(aggregate: Aggregate) -> Identity:
         "parameters": {name: plain(value) for name, value in aggregate.parameters},
         "parts": [identity_of(part) for part in aggregate.parts],
         "over": sorted(aggregate.only),
+        "where": None if aggregate.where is None else aggregate.where.text,
     }
     if aggregate.is_built_in:
         return {**identity, "nulls": aggregate.nulls, "version": aggregate.version}

@@ -7,11 +7,12 @@ experiment 5); each combine combines every part.
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in
+from muntin.aggregates.conditions import Where
 
 Partials = tuple[Any, ...]
 
 
-def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
+def Product(*parts: Aggregate, where: Where = None, **named_parts: Aggregate) -> Aggregate:
     """Compute several aggregates at once: a tuple of results, or a dict if the parts are named.
 
     Cost: one combine of every part per combine.
@@ -69,6 +70,7 @@ def Product(*parts: Aggregate, **named_parts: Aggregate) -> Aggregate:
         decode=from_plain if coded else None,
         parts=members,
         parameters={"names": tuple(named_parts)},
+        where=where,
     )
 
 

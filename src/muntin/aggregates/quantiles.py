@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.multisets import RankedValues
 from muntin.aggregates.numbers import as_python, between
 from muntin.aggregates.parameters import exact_share
@@ -26,7 +27,7 @@ Statistic = Callable[[int, At], Any]
 """What is asked of a number of values."""
 
 
-def Median(column: str | None = None) -> Aggregate:
+def Median(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the middle value, or the mean of the middle two.
 
     Cost: O(different values) per combine.
@@ -37,11 +38,15 @@ def Median(column: str | None = None) -> Aggregate:
     >>> window.query()
     3.0
     """
-    return _ranked("median", "mean", _median, column, (Fraction(1, 2), True))
+    return _ranked("median", "mean", _median, column, (Fraction(1, 2), True), where)
 
 
 def Quantile(
-    column: str | None = None, q: float = 0.5, *, interpolation: str = "nearest_rank"
+    column: str | None = None,
+    q: float = 0.5,
+    *,
+    interpolation: str = "nearest_rank",
+    where: Where = None,
 ) -> Aggregate:
     """Take the q-quantile: the value of rank ceil(q n), or with "linear" between the nearest two.
 
@@ -66,6 +71,7 @@ def Quantile(
         statistic,
         column,
         (share, linear),
+        where,
         {"q": q, "interpolation": interpolation},
     )
 
@@ -76,6 +82,7 @@ def _ranked(
     statistic: Statistic,
     column: str | None,
     rank: tuple[Fraction, bool],
+    where: Where,
     parameters: dict[str, Any] | None = None,
 ) -> Aggregate:
     return built_in(
@@ -90,6 +97,7 @@ def _ranked(
         commutative=True,
         holistic=True,
         columns=named(column),
+        where=where,
         rank=rank,
         gather=_runs,
         multiset=partial(RankedValues, statistic),

@@ -7,6 +7,7 @@ whether the end of one continues into the beginning of the other.
 from typing import Any, NamedTuple
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.extremes import above
 
 
@@ -22,7 +23,7 @@ class Runs(NamedTuple):
     start: int
 
 
-def LongestRun(column: str | None = None) -> Aggregate:
+def LongestRun(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the length of the longest strictly increasing run of neighbouring values.
 
     Cost: O(1) per combine.
@@ -41,6 +42,7 @@ def LongestRun(column: str | None = None) -> Aggregate:
         combine=_join,
         lower=_length,
         columns=named(column),
+        where=where,
         encode=tuple,
         decode=_decode,
     )

@@ -8,12 +8,13 @@ import math
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.multisets import DistinctValues
 
 Values = tuple[Any, ...]
 
 
-def First(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+def First(column: str | None = None, *, nulls: bool = False, where: Where = None) -> Aggregate:
     """Take the oldest value.
 
     Cost: O(1) per combine.
@@ -24,10 +25,10 @@ def First(column: str | None = None, *, nulls: bool = False) -> Aggregate:
     >>> window.query()
     2
     """
-    return _end("first", _first, _older, column, nulls)
+    return _end("first", _first, _older, column, nulls, where)
 
 
-def Last(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+def Last(column: str | None = None, *, nulls: bool = False, where: Where = None) -> Aggregate:
     """Take the youngest value.
 
     Cost: O(1) per combine.
@@ -38,10 +39,10 @@ def Last(column: str | None = None, *, nulls: bool = False) -> Aggregate:
     >>> window.query()
     2
     """
-    return _end("last", _last, _younger, column, nulls)
+    return _end("last", _last, _younger, column, nulls, where)
 
 
-def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
+def Collect(column: str | None = None, *, nulls: bool = False, where: Where = None) -> Aggregate:
     """Collect the values into a list, oldest first.
 
     Cost: O(values) per combine.
@@ -63,11 +64,12 @@ def Collect(column: str | None = None, *, nulls: bool = False) -> Aggregate:
         holistic=True,
         nulls=nulls,
         columns=named(column),
+        where=where,
         gather=tuple,
     )
 
 
-def CollectDistinct(column: str | None = None) -> Aggregate:
+def CollectDistinct(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Collect the different values into a list, in the order of their first appearance.
 
     Cost: O(values) per combine.
@@ -87,12 +89,13 @@ def CollectDistinct(column: str | None = None) -> Aggregate:
         lower=list,
         holistic=True,
         columns=named(column),
+        where=where,
         encode=list,
         decode=_distinct,
     )
 
 
-def CountDistinct(column: str | None = None) -> Aggregate:
+def CountDistinct(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Count the different values, exactly.
 
     Cost: O(different values) per combine. ApproxDistinct needs constant space.
@@ -113,13 +116,14 @@ def CountDistinct(column: str | None = None) -> Aggregate:
         commutative=True,
         holistic=True,
         columns=named(column),
+        where=where,
         encode=as_is,
         decode=_set_of_distinct,
         multiset=DistinctValues,
     )
 
 
-def Concat(column: str | None = None) -> Aggregate:
+def Concat(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Join text to one text and lists to one list, oldest first; other values join as lists of one.
 
     Cost: O(length) per combine.
@@ -138,11 +142,17 @@ def Concat(column: str | None = None) -> Aggregate:
         lower=_joined,
         holistic=True,
         columns=named(column),
+        where=where,
     )
 
 
 def _end(
-    name: str, combine: Any, combine_values: Any, column: str | None, nulls: bool
+    name: str,
+    combine: Any,
+    combine_values: Any,
+    column: str | None,
+    nulls: bool,
+    where: Where,
 ) -> Aggregate:
     """Make First or Last; a partial is () or (value,), because a value may itself be null."""
     return built_in(
@@ -156,6 +166,7 @@ def _end(
         selective=True,
         nulls=nulls,
         columns=named(column),
+        where=where,
         kernel=Kernel(as_is, combine_values, _value),
     )
 

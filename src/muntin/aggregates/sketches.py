@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.hashing import canonical, fingerprint
 from muntin.aggregates.moments import as_float
@@ -49,7 +50,7 @@ class CountMinCounts:
 
 
 def CountMin(
-    column: str | None = None, *, error: float = 0.01, confidence: float = 0.99
+    column: str | None = None, *, error: float = 0.01, confidence: float = 0.99, where: Where = None
 ) -> Aggregate:
     """Count every value, at most error * total too many with the given confidence; null if empty.
 
@@ -84,6 +85,7 @@ def CountMin(
         lower=lambda sketch: None if sketch is None else CountMinCounts(sketch),
         commutative=True,
         columns=named(column),
+        where=where,
         encode=_write,
         decode=_reader(
             datasketches.count_min_sketch,
@@ -92,7 +94,7 @@ def CountMin(
     )
 
 
-def ApproxDistinct(column: str | None = None, *, lg_k: int = 12) -> Aggregate:
+def ApproxDistinct(column: str | None = None, *, lg_k: int = 12, where: Where = None) -> Aggregate:
     """Estimate how many different values there are, with a CPC sketch of 2^lg_k bins.
 
     The relative error is 0.69 / sqrt(2^lg_k), 1.1 % unless told otherwise; up to a few hundred values
@@ -132,12 +134,15 @@ def ApproxDistinct(column: str | None = None, *, lg_k: int = 12) -> Aggregate:
         commutative=True,
         approximate=True,
         columns=named(column),
+        where=where,
         encode=_write,
         decode=_reader(datasketches.cpc_sketch, lambda sketch: sketch.lg_k == lg_k),
     )
 
 
-def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -> Aggregate:
+def ApproxQuantile(
+    column: str | None = None, q: float = 0.5, *, k: int = 200, where: Where = None
+) -> Aggregate:
     """Estimate the value of rank q n with a KLL sketch; null if there are no values.
 
     The rank is off by at most 1.33 % with 99 % confidence for k = 200, and exact for up to k values.
@@ -189,12 +194,15 @@ def ApproxQuantile(column: str | None = None, q: float = 0.5, *, k: int = 200) -
         commutative=True,
         approximate=True,
         columns=named(column),
+        where=where,
         encode=lambda partial: (partial[0], _write(partial[1])),
         decode=decode,
     )
 
 
-def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggregate:
+def TopK(
+    column: str | None = None, k: int = 10, *, lg_max: int = 10, where: Where = None
+) -> Aggregate:
     """List the k most frequent values with estimated counts, the most frequent first.
 
     Counts are exact for up to 0.75 * 2^lg_max different values, else at most 3.5 / 2^lg_max of all
@@ -248,6 +256,7 @@ def TopK(column: str | None = None, k: int = 10, *, lg_max: int = 10) -> Aggrega
         commutative=True,
         approximate=True,
         columns=named(column),
+        where=where,
         encode=_write,
         decode=decode,
     )

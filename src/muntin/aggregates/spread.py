@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.numbers import QUOTIENT, exact_number, plus, squared
 
 Moments = tuple[int, Any, Any, Any]
@@ -34,7 +35,7 @@ MOST_CANCELLED = 1e-4
 """How small a difference of shifted squares may be before it is computed by Chan's update instead."""
 
 
-def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
+def Var(column: str | None = None, *, ddof: int = 1, where: Where = None) -> Aggregate:
     """Take the variance with n - ddof in the denominator; null with ddof values or fewer.
 
     Cost: O(1) per combine.
@@ -45,10 +46,10 @@ def Var(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     30.0
     """
-    return replace(_spread("var", ddof, _variance, ""), columns=named(column))
+    return replace(_spread("var", ddof, _variance, ""), columns=named(column), where=where)
 
 
-def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
+def Std(column: str | None = None, *, ddof: int = 1, where: Where = None) -> Aggregate:
     """Take the standard deviation with n - ddof in the denominator; null with ddof values or fewer.
 
     Cost: O(1) per combine.
@@ -59,7 +60,7 @@ def Std(column: str | None = None, *, ddof: int = 1) -> Aggregate:
     >>> window.query()
     2.0
     """
-    return replace(_spread("std", ddof, _deviation, "sqrt"), columns=named(column))
+    return replace(_spread("std", ddof, _deviation, "sqrt"), columns=named(column), where=where)
 
 
 @lru_cache(typed=True)  # kernels are known by their functions: the same ones each time

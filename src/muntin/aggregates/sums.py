@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
+from muntin.aggregates.conditions import Where
 from muntin.aggregates.numbers import addend, mean, minus, plus, total
 
 LARGEST_LOG = 709.782712893384  # of the largest float
@@ -27,7 +28,7 @@ Limbs = tuple[int, int]
 Logs = tuple[int, int, int, float]
 
 
-def Count(column: str | None = None) -> Aggregate:
+def Count(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Count the rows, or with a column the values that are not null.
 
     Cost: O(1) per combine.
@@ -49,11 +50,12 @@ def Count(column: str | None = None) -> Aggregate:
         nulls=column is None,
         counts_rows=column is None,
         columns=named(column),
+        where=where,
         kernel=Kernel(_one, _plus, _number_of_values, inverse=_minus),
     )
 
 
-def Sum(column: str | None = None, *, overflow: str = "error") -> Aggregate:
+def Sum(column: str | None = None, *, overflow: str = "error", where: Where = None) -> Aggregate:
     """Add up the values; null if there are none.
 
     Whole numbers and decimals are exact. In arrays and tables a sum of whole numbers has 64 bits, and
@@ -79,10 +81,10 @@ def Sum(column: str | None = None, *, overflow: str = "error") -> Aggregate:
         unsigned=replace(whole, lower=_unsigned_sum_of_limbs),
         times=replace(whole, lower=_sum_of_ticks),
     )
-    return _sum_like("sum", _counted, _total, column, kernel, overflow=overflow)
+    return _sum_like("sum", _counted, _total, column, kernel, where, overflow=overflow)
 
 
-def Mean(column: str | None = None) -> Aggregate:
+def Mean(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Average the values; null if there are none.
 
     The mean of whole numbers is within one unit in the last place, that of moments and durations is
@@ -104,10 +106,10 @@ def Mean(column: str | None = None) -> Aggregate:
         unsigned=whole,
         times=replace(whole, lower=_nearest_mean, overflows=True),
     )
-    return _sum_like("mean", _counted_moment, _mean, column, kernel)
+    return _sum_like("mean", _counted_moment, _mean, column, kernel, where)
 
 
-def GeoMean(column: str | None = None) -> Aggregate:
+def GeoMean(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take the geometric mean, by logarithms, so that no product overflows.
 
     Zero among the values makes it 0, a negative value makes it NaN, no values make it null.
@@ -129,6 +131,7 @@ def GeoMean(column: str | None = None) -> Aggregate:
         inverse=_subtract_logs,
         commutative=True,
         columns=named(column),
+        where=where,
         kernel=Kernel(_logs, _add_logs, _geo_mean_of_values),
     )
 
@@ -166,7 +169,13 @@ def _whole_over_n(total: int, n: int) -> float:
 
 
 def _sum_like(
-    name: str, lift: Any, lower: Any, column: str | None, kernel: Kernel, **facts: Any
+    name: str,
+    lift: Any,
+    lower: Any,
+    column: str | None,
+    kernel: Kernel,
+    where: Where,
+    **facts: Any,
 ) -> Aggregate:
     return built_in(
         name,
@@ -178,6 +187,7 @@ def _sum_like(
         inverse=_subtract,
         commutative=True,
         columns=named(column),
+        where=where,
         kernel=kernel,
         **facts,
     )

@@ -6,7 +6,7 @@ and times in NumPy, Arrow and Polars are not copied; the arrays may be read-only
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from muntin.aggregates.conditions import Condition
 from muntin.dataframes.columns import NOT_OF_ARROW, Array, Column, is_frame, kind_of, read
 from muntin.dataframes.python_objects import as_arrow_array
 from muntin.dataframes.time_units import ATTOSECONDS, convert
@@ -34,7 +35,8 @@ class Batch:
 
     `time_type` is timestamp[us] with its time zone or int64; it is null if no row has told. `bad_times`
     rows were left out because their time is null, `bad_rows` because a value cannot be read. `origin`
-    has the place of each row among those that came, if some were left out.
+    has the place of each row among those that came, if some were left out. `holds` says of which rows a
+    condition is true.
     """
 
     rows: int
@@ -42,6 +44,7 @@ class Batch:
     time_type: pa.DataType
     keys: list[pa.Array]
     columns: dict[str, Column]
+    holds: dict[Condition, Array] = field(default_factory=dict)
     bad_times: int = 0
     bad_rows: int = 0
     origin: Array | None = None
@@ -59,6 +62,7 @@ class Batch:
             times=self.times[indices],
             keys=[key.take(places) for key in self.keys],
             columns={name: column.take(indices) for name, column in self.columns.items()},
+            holds={condition: held[indices] for condition, held in self.holds.items()},
             origin=indices if self.origin is None else self.origin[indices],
         )
 
@@ -68,6 +72,7 @@ def read_batch(
     time: str,
     keys: tuple[str, ...],
     values: tuple[str, ...],
+    conditions: tuple[Condition, ...] = (),
     *,
     on_bad_time: str = "error",
     on_bad_row: str = "error",
@@ -75,7 +80,8 @@ def read_batch(
     """Read the named columns of a frame, or say what is wrong with it; costs O(rows) at most.
 
     A row is bad if its time is not a whole number of microseconds, or one of its values cannot be read:
-    a number of more than 64 bits, a text that is not UTF-8.
+    a number of more than 64 bits, a text that is not UTF-8. It is also bad if a condition has no answer,
+    because a number calculated for it does not fit.
 
     >>> read_batch({"at": [3, 1], "watts": [0.5, 2.0]}, "at", (), ("watts",)).times
     array([3, 1])
@@ -83,7 +89,11 @@ def read_batch(
     for name, choice in (("on_bad_time", on_bad_time), ("on_bad_row", on_bad_row)):
         if choice not in ("error", "drop"):
             raise ValueError(f"{name} must be 'error' or 'drop', got {choice!r}")
-    columns = _named(data, (time, *keys, *values))
+    asked = tuple(dict.fromkeys(name for condition in conditions for name in condition.columns))
+    try:
+        columns = _named(data, tuple(dict.fromkeys((time, *keys, *values, *asked))))
+    except KeyError as error:
+        raise KeyError(error.args[0] + _hint(error.args[0], conditions)) from None
     bad = _BadRows(on_bad_row)
     times, time_type, valid = _times(columns[time], time, bad)
     rows = len(times)
@@ -97,6 +107,9 @@ def read_batch(
     for name, column in columns.items():
         if len(column) != rows:
             raise ValueError(f"column {name!r} has {len(column)} rows, {time!r} has {rows}")
+    if conditions:
+        arrays = {name: _key(columns[name], name, bad) for name in asked}
+        batch = replace(batch, holds={c: _holding(c, arrays, bad) for c in conditions})
     if valid is not None:
         if on_bad_time == "error":
             raise ValueError(
@@ -208,6 +221,15 @@ def _complain(name: str, there: list[Any]) -> NoReturn:
     raise KeyError(f"no column {name!r} in the batch: there are {names}")
 
 
+def _hint(missing: str, conditions: tuple[Condition, ...]) -> str:
+    """Say what to do if the column that is missing is a condition in SQL."""
+    for condition in conditions:
+        text = condition.column
+        if text and not text.isidentifier() and missing.startswith(f"no column {text!r} "):
+            return "; SQL is for Spark, and here a condition is written like mt.col('price') > 100"
+    return ""
+
+
 def _whole(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -242,6 +264,25 @@ def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
         column = _without_bad(column, name, bad, SIGNED)
         array = _arrow(column, name)
     return _readable(array, name, bad)
+
+
+def _holding(condition: Condition, arrays: dict[str, pa.Array], bad: _BadRows) -> Array:
+    """Return of which rows a condition is true; rows for which it has no answer are bad."""
+    mine = {name: arrays[name] for name in condition.columns}
+    rows = len(next(iter(mine.values())))
+    held, stretches = np.empty(rows, np.bool_), [(0, rows)]
+    while stretches:  # one, if there is an answer for all rows
+        start, end = stretches.pop()
+        some = {name: array[start:end] for name, array in mine.items()}
+        try:
+            held[start:end] = condition.evaluate(some).to_numpy(zero_copy_only=False)
+        except ValueError as error:
+            if end - start == 1:
+                bad.add(start, f"row {start}: {error}")
+            else:
+                middle = (start + end) // 2
+                stretches += [(middle, end), (start, middle)]
+    return held
 
 
 def _readable(array: pa.Array, name: str, bad: _BadRows) -> pa.Array:

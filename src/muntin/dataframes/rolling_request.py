@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.conditions import refuse_conditions
 from muntin.dataframes.column_types import ColumnType, check_takes
 from muntin.dataframes.columns import Array, Column, is_frame, kind_of, read
 from muntin.kernels.rolling_columns import Rows
@@ -106,6 +107,7 @@ def read_request(
     """Read what rolling was given, or say what is wrong with it."""
     if not isinstance(aggregate, Aggregate):
         raise TypeError(f"rolling needs an aggregate such as Max(), got {aggregate!r}")
+    refuse_conditions(aggregate, "rolling")
     if closed not in CLOSED:
         raise ValueError(f"closed must be one of {', '.join(CLOSED)}, got {closed!r}")
     if every is not None and by is not None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from muntin.aggregates import Aggregate, SnapshotError, seal, unseal
+from muntin.aggregates.conditions import refuse_conditions
 from muntin.aggregates.encoding import DAMAGE
 from muntin.aggregates.identity import Identity, differences, identity_of
 from muntin.dataframes.column_fitting import fit
@@ -59,6 +60,7 @@ class Rolling:
         self._algorithm = algorithm
         self._last: int | None = None
         self._reach: int | None = None  # the size in the unit of the times
+        refuse_conditions(aggregate, "Rolling")
         self.aggregate = aggregate
         self._ring: CompiledRing | ObjectRing | None = None
         self._type: ColumnType | None = None

@@ -16,6 +16,8 @@ from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.jobs.sections import nearest
 from muntin.policies import last, sum_at_most, until_longest_run, until_max, within
 from muntin.windows import (
+    Calendar,
+    Cumulate,
     Delta,
     Fixed,
     LastN,
@@ -31,7 +33,18 @@ Catalogue = Mapping[str, Callable[..., Any]]
 
 WINDOWS: dict[str, Callable[..., Window]] = {
     kind.__name__: kind
-    for kind in (Tumbling, Sliding, Session, Punctuation, LastN, Fixed, Delta, Policy)
+    for kind in (
+        Tumbling,
+        Sliding,
+        Cumulate,
+        Calendar,
+        Session,
+        Punctuation,
+        LastN,
+        Fixed,
+        Delta,
+        Policy,
+    )
 }
 POLICIES: Catalogue = {
     policy.__name__: policy for policy in (last, within, sum_at_most, until_max, until_longest_run)

@@ -5,13 +5,17 @@ arrays; on anything else it is fed objects. Which of the two is settled by the f
 batches are brought into the types of the first (`fit_columns`): a value that does not fit is a bad row.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.aggregate import altered
+from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.dataframes.arrow_results import (
     DoesNotFitError,
     objects_as_arrow,
@@ -33,9 +37,14 @@ ALL_VALID = np.ones(FEW, np.bool_)
 
 @dataclass(frozen=True)
 class BoundAggregate:
-    """An aggregate with its kernels, for columns of some types."""
+    """An aggregate with its kernels, for columns of some types.
+
+    `asked` is the aggregate of the query. `aggregate` takes what `inputs` gives, in which rows that its
+    condition leaves out are null.
+    """
 
     name: str
+    asked: Aggregate
     aggregate: Aggregate
     columns: tuple[str, ...]
     kernels: SliceKernels
@@ -49,17 +58,18 @@ class BoundAggregate:
         names = columns_of(aggregate)
         held = tuple(columns[c] for c in names)
         _check_types(name, aggregate, columns)
-        if aggregate.parts:
-            return cls(name, aggregate, names, slice_kernels(aggregate, None), held)
-        bare = replace(aggregate, columns=())
-        numeric = all(c.numbers is not None for c in held) and not (aggregate.nulls and names)
+        numbers = tuple(c.numbers for c in held if c.numbers is not None)
+        numeric = (
+            len(numbers) == len(held) and not (aggregate.nulls and names) and not aggregate.parts
+        )
         times = any(c.form == "times" for c in held)
         if not numeric or (times and aggregate.kernel is None):
-            return cls(name, bare, names, slice_kernels(bare, None), held)
-        numbers = tuple(c.numbers for c in held if c.numbers is not None)
+            bare = _bare(aggregate)
+            return cls(name, aggregate, bare, names, slice_kernels(bare, None), held)
+        bare = replace(aggregate, columns=(), where=None)
         chosen = numbers or (np.dtype(np.int64),)
         form = held[0].form if held else ""
-        return cls(name, bare, names, slice_kernels(bare, chosen, form), held)
+        return cls(name, aggregate, bare, names, slice_kernels(bare, chosen, form), held)
 
     @property
     def is_known(self) -> bool:
@@ -79,26 +89,39 @@ class BoundAggregate:
         """Return what the kernels take of a batch whose columns have the types of this feed."""
         columns = [batch.columns[name] for name in self.columns]
         if self.kernels.columns is None:
-            return (self._objects(batch.rows, columns),)
-        if not columns:
-            return (owned(batch.times), _all(batch.rows))
-        arrays = [owned(column.values) for column in columns]
+            return (np.fromiter(self._objects(batch, columns), object, batch.rows),)
+        arrays = [owned(column.values) for column in columns] or [owned(batch.times)]
         valid = [column.valid for column in columns if column.valid is not None]
-        mask = np.logical_and.reduce(valid) if valid else _all(batch.rows)
+        if self.asked.where is not None:
+            valid.append(batch.holds[self.asked.where])
+        mask = owned(reduce(np.logical_and, valid)) if valid else _all(batch.rows)
         return (*arrays, mask)
 
-    def _objects(self, rows: int, columns: list[Column]) -> Array:
+    def _objects(self, batch: Batch, columns: list[Column]) -> Iterable[Any]:
+        """Return the rows as objects; one for which the condition is not true is null."""
+        where, rows = self.asked.where, self._rows(batch, columns)
+        if where is None:
+            return rows
+        pairs = zip(rows, batch.holds[where].tolist(), strict=True)
+        if self.asked.nulls:
+            return ((row,) if holds else None for row, holds in pairs)
+        return (row if holds else None for row, holds in pairs)
+
+    def _rows(self, batch: Batch, columns: list[Column]) -> Iterable[Any]:
         exact = _is_built_in(self.aggregate)
         lists = [column.objects(exact=exact) for column in columns]
         if self.aggregate.parts:
-            dicts = (dict(zip(self.columns, row, strict=True)) for row in zip(*lists, strict=True))
-            return np.fromiter(dicts if lists else ({} for _ in range(rows)), object, rows)
+            inside = [c for part in self.aggregate.parts for c in conditions_of(part)]
+            names: list[str | Condition] = [*self.columns, *inside]
+            lists += [batch.holds[condition].tolist() for condition in inside]
+            dicts = (dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True))
+            return dicts if lists else ({} for _ in range(batch.rows))
         if len(lists) == 1:
-            return np.fromiter(lists[0], object, rows)
+            return lists[0]
         tuples = zip(*lists, strict=True)
-        if self.aggregate.nulls:
-            return np.fromiter(tuples, object, rows)
-        return np.fromiter((None if None in row else row for row in tuples), object, rows)
+        if self.asked.nulls:
+            return tuples
+        return (None if None in row else row for row in tuples)
 
     @cached_property
     def _source(self) -> pa.DataType | None:
@@ -198,6 +221,22 @@ class BoundAggregate:
             raise TypeError(
                 f"the results of {self.name!r} do not fit one column, for example {items[0]!r}: {error}"
             ) from error
+
+
+def _bare(aggregate: Aggregate) -> Aggregate:
+    """Return an aggregate of bare values, to which rows that the condition leaves out come as null.
+
+    One that takes nulls as well takes each value in a tuple of its own.
+    """
+    bare = replace(aggregate, columns=(), where=None)
+    if aggregate.where is None or not aggregate.nulls:
+        return bare
+    lift, gather = bare.lift, bare.gather
+    functions: dict[str, Any] = {"lift": lambda boxed: lift(boxed[0])}
+    if gather is not None:
+        functions["gather"] = lambda boxes: gather([value for (value,) in boxes])
+    boxed = replace(bare, nulls=False)
+    return altered(boxed, **functions) if bare.is_built_in else replace(boxed, **functions)
 
 
 def _is_built_in(aggregate: Aggregate) -> bool:

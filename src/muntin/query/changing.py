@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin import windows as our_windows
 from muntin.aggregates import SnapshotError
 from muntin.aggregates.identity import Identity, refuse_other
 from muntin.dataframes.column_types import ColumnType
@@ -30,6 +31,8 @@ from muntin.windows.window import TIME
 NOT_KNOWN = ColumnType(np.dtype(object), pa.null(), None, False)
 """The type of a column that did not come yet."""
 PARTS = ("windows", "aggregates")
+OURS: dict[str, type] = {n: c for n, c in vars(our_windows).items() if isinstance(c, type)}
+"""The windows that muntin has, by name."""
 
 
 class Change:
@@ -221,7 +224,9 @@ def _stand_in(saved: Any) -> Window | None:
             }
         } if min(size, every) > 0:
             return Periodic(size, every, origin, measure)
-        case {"window": "Fixed"} | {"functions": _}:
+        case {"functions": _}:
+            return _Nowhere()
+        case {"window": str() as kind} if issubclass(OURS.get(kind, object), ContextFreeWindow):
             return _Nowhere()
     return None
 

@@ -244,6 +244,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     if kind in ("tuple buffer", "aggregate tree"):
         return f"the moments of the longest window{late}"
     periodic = [w for w in windows.values() if isinstance(w, Periodic)]
+    if len(periodic) < len(windows):
+        return f"the slices of windows that are open or may change{late}"
     reach = max((w.size for w in periodic), default=0) + (query.allowed if lane == TIME else 0)
     overlap = sum(-(-w.size // w.every) for w in periodic)
     cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
@@ -286,6 +288,7 @@ def _sliding(windows: dict[str, Window]) -> int:
 
 def _aggregate_line(name: str, aggregate: Aggregate, kept: str) -> str:
     facts = [
+        "" if aggregate.where is None else f"of rows where {aggregate.where}",
         "commutative" if aggregate.commutative else "not commutative",
         "with an inverse" if aggregate.invertible else "",
         "holistic: a partial grows with its values" if aggregate.holistic else "",

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
-    Fixed,
-    Periodic,
+    ContextFreeWindow,
     Policy,
     Punctuation,
     Session,
@@ -102,7 +102,20 @@ class Query:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose values are needed, besides time and keys."""
+        """The columns that are needed, besides time and keys."""
+        names = [c for condition in self.conditions for c in condition.columns]
+        others = (c for c in names if c not in (self.time, *self.keys))
+        return tuple(dict.fromkeys([*self.value_columns, *others]))
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What is asked of rows before aggregates take them."""
+        asked = (c for aggregate in self.aggregates.values() for c in conditions_of(aggregate))
+        return tuple(dict.fromkeys(asked))
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The columns whose values aggregates and windows take."""
         names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
         names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
         policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
@@ -202,9 +215,10 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
         if not isinstance(window, Window):
             raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
         if isinstance(window, Policy):
-            _check_columns(
-                f"policy {window.policy.name} of window {name!r}", window.policy.aggregate
-            )
+            policy = f"policy {window.policy.name} of window {name!r}"
+            _check_columns(policy, window.policy.aggregate)
+            if conditions_of(window.policy.aggregate):
+                raise ValueError(f"{policy} looks at all rows: leave where= out of its aggregate")
 
 
 def _check_idle(query: Query, idle: int) -> None:
@@ -224,8 +238,8 @@ def _longest(window: Window) -> int:
     Windows that are found in the rows of a key have no length in time. Those of one's own are looked at
     when rows come.
     """
-    if isinstance(window, Periodic | Fixed):
-        return window.size if window.measure == "time" else 0
+    if isinstance(window, ContextFreeWindow) and window.measure == "time":
+        return window.longest or 0
     return window.gap if isinstance(window, Session) else 0
 
 

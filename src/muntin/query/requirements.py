@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregates.conditions import Condition
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
@@ -33,6 +34,7 @@ class Requirements:
 
     query: Query
     columns: tuple[str, ...]
+    conditions: tuple[Condition, ...]
     measures: dict[str, str]
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
     whole_rows: bool
@@ -56,7 +58,8 @@ class Requirements:
         records = whole_rows or any(isinstance(w, Policy) for _, w in windows)
         return cls(
             query,
-            query.columns,
+            query.value_columns,
+            query.conditions,
             measures,
             punctuations,
             whole_rows,
@@ -75,6 +78,7 @@ class Requirements:
             query.time,
             query.keys,
             needed,
+            self.conditions,
             on_bad_time=query.on_bad_time,
             on_bad_row=query.on_bad_row,
         )

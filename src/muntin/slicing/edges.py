@@ -101,13 +101,18 @@ class Known:
         """Return where the slice of each value begins."""
         if len(self.edges) == 0:
             return measure
-        at = np.maximum(np.searchsorted(self.edges, measure, side="right") - 1, 0)
-        inside = (self.edges[at] <= measure) & (measure < self.until[at])
-        return np.where(inside, self.edges[at], measure)
+        edges, inside = self._edges_of(measure)
+        return np.where(inside, edges, measure)
 
-    def extended(self, windows: Sequence[ContextFreeWindow], values: Array) -> "Known":
-        """Return the edges with those that some values in order, each once, begin slices at."""
-        new = values[self.floor(values) == values]
+    def _edges_of(self, measure: Array) -> tuple[Array, Array]:
+        """Return the last edge before each value, and whether the value is in the slice behind it."""
+        at = np.maximum(np.searchsorted(self.edges, measure, side="right") - 1, 0)
+        edges = self.edges[at]
+        return edges, (edges <= measure) & (measure < self.until[at])
+
+    def extended(self, windows: Sequence[ContextFreeWindow], measure: Array) -> "Known":
+        """Return the edges with those that some values begin slices at."""
+        new = np.sort(measure[~self._edges_of(measure)[1]] if len(self.edges) else measure)
         edges = dict(zip(self.edges.tolist(), self.until.tolist(), strict=True))
         i = 0
         while i < len(new):
@@ -227,7 +232,7 @@ class Edges:
 
     def _starts(self, measure: Array) -> Array:
         if self._known is not None:
-            self._known = self._known.extended(self._listed, np.unique(measure))
+            self._known = self._known.extended(self._listed, measure)
         lo, hi = int(measure.min()), int(measure.max())
         if len(self._lattice.steps) == 0 or self._too_many(lo, hi, len(measure)):
             return _cut(self._lattice.floor(measure), self._known, measure)

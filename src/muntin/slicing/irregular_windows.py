@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from itertools import takewhile
 
-from muntin.slicing.limits import ALWAYS, END_OF_TIME
+import numpy as np
+
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, Array
 from muntin.windows import ContextFreeWindow, Periodic
 
 
@@ -39,6 +41,20 @@ def windows_with(
             held[start, end] = None
             seen = end
     return list(held)
+
+
+def ends_of_last(window: ContextFreeWindow, values: Array) -> Array:
+    """Return the end of the last window that holds each value; between two edges it is the same."""
+    different, place = np.unique(values, return_inverse=True)
+    ends, i = np.empty(len(different), np.int64), 0
+    while i < len(different):
+        t = int(different[i])
+        edge = edge_after(window, t)
+        behind = len(different) if edge is None else int(np.searchsorted(different, edge))
+        ends[i:behind] = end_of_last(window, t)
+        i = behind
+    found: Array = ends[place]
+    return found
 
 
 def end_of_last(window: ContextFreeWindow, t: int) -> int:

@@ -28,6 +28,7 @@ from muntin.spark.batch import batch_results
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
+from muntin.spark.sql_conditions import answered
 from muntin.spark.streaming import METRICS, stream_results
 
 MODES = ("append", "update")
@@ -56,7 +57,7 @@ def aggregate(
     for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
     A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
     their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
-    of `Query.operator`, such as "worst case".
+    of `Query.operator`, such as "worst case". A condition `where` of an aggregate may be a text of SQL.
     """
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
@@ -64,6 +65,7 @@ def aggregate(
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
     query.plan(plan)  # or an error
+    df, query = answered(df, query)
     names = _columns(df, query)
     _check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.conditions import refuse_conditions
 from muntin.kernels.spans import CLOSED, Bound
 from muntin.query.query import COLUMNS, Query
 from muntin.spark.aggregate import UNHASHED, _arrow_type, _check_pickles
@@ -68,6 +69,8 @@ def trial_query(aggregates: Mapping[str, Aggregate]) -> Query:
     if isinstance(aggregates, Mapping):
         given = {_trial_name(name): aggregate for name, aggregate in aggregates.items()}
     query = Query(time=TIME, windows={"rows": Tumbling(1)}, aggregates=given)
+    for aggregate in query.aggregates.values():
+        refuse_conditions(aggregate, "rolling")
     _check_pickles(query)
     return query
 

@@ -6,6 +6,7 @@ types, in windows of one, two and three rows.
 
 import datetime as dt
 import decimal
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.conditions import conditions_of
 from muntin.query.query import Query, columns_of
 from muntin.windows import Tumbling
 
@@ -44,7 +46,9 @@ def _result_type(field: pa.Field, aggregate: Aggregate, schema: pa.Schema) -> pa
     if not kinds.is_null(field.type):
         return field.type
     inputs = {name: schema.field(name).type for name in columns_of(aggregate)}
-    return _like(_tried(field.name, aggregate, inputs), list(inputs.values()))
+    whole = replace(aggregate, where=None)
+    asked = {n: schema.field(n).type for c in conditions_of(whole) for n in c.columns}
+    return _like(_tried(field.name, whole, inputs | asked), list(inputs.values()))
 
 
 def _tried(name: str, aggregate: Aggregate, inputs: dict[str, pa.DataType]) -> pa.DataType:

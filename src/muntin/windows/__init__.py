@@ -1,13 +1,17 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
+from muntin.windows.calendar import Calendar
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
+from muntin.windows.cumulate import Cumulate
 from muntin.windows.durations import is_duration, microseconds, nanoseconds
 from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
 from muntin.windows.window import ContextAwareWindow, ContextFreeWindow, Window
 
 __all__ = [
+    "Calendar",
     "ContextAwareWindow",
     "ContextFreeWindow",
+    "Cumulate",
     "Delta",
     "Fixed",
     "LastN",

@@ -31,6 +31,10 @@ class Periodic(ContextFreeWindow):
         start = f" from {self.origin}" if self.origin else ""
         return f"{type(self).__name__} {self.size}{unit}{step}{start}"
 
+    @property
+    def longest(self) -> int:
+        return self.size
+
     def next_edge(self, t: int) -> int:
         """Return the first start or end after t."""
         start = (t - self.origin) // self.every * self.every + self.every + self.origin
@@ -73,6 +77,8 @@ class Sliding(Periodic):
 
     def __init__(self, size: Any, every: Any, *, measure: str = "time", origin: Any = 0) -> None:
         _check_measure(measure)
+        if measure == "time":
+            check_alike(size=size, every=every)
         length, step = _length("size", size, measure), _length("every", every, measure)
         super().__init__(length, step, _origin(origin, measure), measure)
 
@@ -107,6 +113,11 @@ class Fixed(ContextFreeWindow):
 
     def __init__(self, start: Any, size: Any) -> None:
         object.__setattr__(self, "start", _origin(start, "time"))
+        if not (hasattr(start, "__index__") or is_duration(size)):
+            raise TypeError(
+                f"size={size!r} is a bare number beside the moment {start!r}: write a duration, such as "
+                "'1 day'"
+            )
         object.__setattr__(self, "size", _length("size", size, "time"))
 
     def __repr__(self) -> str:
@@ -114,6 +125,10 @@ class Fixed(ContextFreeWindow):
 
     def describe(self) -> str:
         return f"Fixed {self.start} to {self.start + self.size}"
+
+    @property
+    def longest(self) -> int:
+        return self.size
 
     def next_edge(self, t: int) -> int | None:
         """Return the start or the end, whichever is next."""
@@ -123,6 +138,17 @@ class Fixed(ContextFreeWindow):
         """Return the window if it ends there."""
         if after < self.start + self.size <= upto:
             yield self.start, self.start + self.size
+
+
+def check_alike(**lengths: Any) -> None:
+    """Refuse a bare number beside a duration: it would be taken as so many microseconds."""
+    bare = [name for name, length in lengths.items() if not is_duration(length)]
+    if bare and len(bare) < len(lengths):
+        given = ", ".join(f"{name}={length!r}" for name, length in lengths.items())
+        raise TypeError(
+            f"{given}: {bare[0]} is a bare number beside a duration; write both as durations, such as "
+            "'10 s', or both as whole numbers, for times that are plain integers"
+        )
 
 
 def _check_measure(measure: str) -> None:

@@ -73,6 +73,16 @@ class ContextFreeWindow(Window):
     def next_edge(self, t: int) -> int | None:
         """Return the first time after t at which a window starts or ends; None if there is none."""
 
+    @property
+    def gapless(self) -> bool:
+        """Whether every time is known to be in a window."""
+        return False
+
+    @property
+    def longest(self) -> int | None:
+        """How long windows are at most; None if that is not known."""
+        return None
+
     @abstractmethod
     def closed(self, after: int, upto: int) -> Iterable[tuple[int, int]]:
         """Return the windows with after < end <= upto as (start, end), in the order of their ends."""

@@ -18,7 +18,7 @@ from muntin.slicing.changes import Changes
 from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
-from muntin.slicing.irregular_windows import end_of_last, windows_after, windows_at, windows_with
+from muntin.slicing.irregular_windows import ends_of_last, windows_after, windows_at, windows_with
 from muntin.slicing.lane import (
     Joining,
     Prepared,
@@ -155,6 +155,7 @@ class GridLane(SliceLane):
         self._repeat([(w.size, w.every, w.origin % w.every) for w in periodic.values()])
         self._listed = list(enumerate(listed.values(), len(periodic)))
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
+        covering += [0 for w in listed.values() if w.gapless]
         self._surely = max(covering) if covering else None
         starts = {(w.every, w.origin % w.every) for w in periodic.values()}
         ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
@@ -389,8 +390,7 @@ class GridLane(SliceLane):
             end = (measure - origin) // every * every + origin + size
             np.maximum(last, np.where(end > measure, end, ALWAYS), out=last)
         for _, window in self._listed:
-            ends = [end_of_last(window, t) for t in measure.tolist()]
-            np.maximum(last, np.array(ends, np.int64), out=last)
+            np.maximum(last, ends_of_last(window, measure), out=last)
         return last
 
     def _grouped(self, rows: Rows, measure: Array) -> Prepared:
