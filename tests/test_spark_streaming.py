@@ -101,6 +101,9 @@ EMBEDDED = {
         },
         lateness="15 s",
     ),
+    "early": asked(
+        {"a": mt.Tumbling("1 min"), "s": mt.Session("2 s"), "last": mt.LastN(5, "10 s")}, early=True
+    ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
     "product": asked({"a": mt.Tumbling("8 s")}, {"p": mt.Product(mt.Sum("v"), mt.Max("x"))}),
 }

@@ -21,7 +21,7 @@ from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, Array
 from muntin.slicing.lives import Lives, input_types
 
-FORMAT = 5
+FORMAT = 6
 """The version of what is saved."""
 
 

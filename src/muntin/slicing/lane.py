@@ -158,6 +158,15 @@ class Lane(ABC):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
 
+    def report_early(self, early: bool) -> None:
+        """Note from now on what `early` will report, or no more."""
+        del early
+
+    def early(self, journal: Journal) -> Report:
+        """Report windows that are not complete and changed since they were reported, of some kinds."""
+        del journal
+        return Report(lines(0), [])
+
     def settle(self, journal: Journal) -> None:
         """Tidy up after a report was written."""
         for part in self.parts():
