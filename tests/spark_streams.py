@@ -83,7 +83,9 @@ def embedded(query: mt.Query, tables: list[pa.Table | None]) -> list[dict[str, A
     for table in [*tables, None]:
         if table is not None:
             results += operator.process(table).to_pylist()
-        if latest is not None:
+        if latest is None:
+            results += operator.early().to_pylist()
+        else:
             results += operator.advance(latest // 1000 * 1000 - query.delay).to_pylist()
         if table is not None:
             newest = max(t.value for t in table["ts"])

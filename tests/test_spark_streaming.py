@@ -101,6 +101,9 @@ EMBEDDED = {
         },
         lateness="15 s",
     ),
+    "early": asked(
+        {"a": mt.Tumbling("1 min"), "s": mt.Session("2 s"), "last": mt.LastN(5, "10 s")}, early=True
+    ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
     "conditions": asked(
         {"a": mt.Tumbling("8 s"), "s": mt.Session("2 s")},

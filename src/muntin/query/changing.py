@@ -209,6 +209,7 @@ def left_of(
         on_bad_time=query.on_bad_time,
         on_bad_row=query.on_bad_row,
         idle=query.idle,
+        early=query.early,
     )
 
 

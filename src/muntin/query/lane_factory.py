@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.plan import BUCKET, LanePlan, Plan
+from muntin.query.query import REPORTED_EARLY
 from muntin.slicing.comparison.buckets import BucketLane
 from muntin.slicing.lane import Lane, Setting
 from muntin.slicing.lanes.context_lane import ContextLane
@@ -63,6 +64,7 @@ def build_lane(
     partials = [build_partials(bound[name], lane.store) for name in lane.aggregates]
     made = LANES[lane.kind].build(lane.windows, partials, setting)
     made.kind, made.store, made.aggregates = lane.kind, lane.store, [*lane.aggregates]
+    made.report_early(query.early_every is not None and lane.kind in REPORTED_EARLY)
     return made
 
 

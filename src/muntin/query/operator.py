@@ -19,7 +19,7 @@ from muntin.query.forgetting import forget_keys, forget_lives
 from muntin.query.lane_factory import build_lane
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan, continued
-from muntin.query.query import Query, identity
+from muntin.query.query import REPORTED_EARLY, Query, identity
 from muntin.query.requirements import Requirements, last_end
 from muntin.query.result_table import write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, LOST, ROWS, FoldedRows
@@ -66,6 +66,7 @@ class Operator:
         self._look_again, self._looked = MANY_KEYS, 0
         self._results: dict[str, pa.DataType] = {}
         self._calls = Calls("an operator")
+        self._early = query.early_every
 
     # Rows come in
 
@@ -112,7 +113,7 @@ class Operator:
         if pa.types.is_null(self._state.time_type):
             self._state.time_type = batch.time_type
         if not self.query.ordered:
-            return self._empty()
+            return self._table([])
         return self._report([self._upto(lane) for lane in self._state.lanes], journal)
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
@@ -284,18 +285,45 @@ class Operator:
         """
         with self._calls as journal:
             self._note(journal)
-            time = self._time_of(watermark)
-            if time is None or (
-                self._state.watermark is not None and time <= self._state.watermark
-            ):
-                return self._table([])
-            self._state.watermark = time
-            self._feeding(journal).release(time, self._state.past)
-            table = self._report([self._upto(lane) for lane in self._state.lanes], journal)
-            forget_lives(self._state, self.query.ordered, journal)
-            self._forget_idle(journal)
+            before, time = self._state.watermark, self._time_of(watermark)
+            moved = time is not None and (before is None or time > before)
+            tables = []
+            if time is not None and moved:
+                self._state.watermark = time
+                self._feeding(journal).release(time, self._state.past)
+                upto = [self._upto(lane) for lane in self._state.lanes]
+                tables.append(self._report(upto, journal))
+            if self._early_due(before):
+                tables.append(self._early_results(journal))
+            if moved:
+                forget_lives(self._state, self.query.ordered, journal)
+                self._forget_idle(journal)
             self._give_back(journal)
-            return table
+            filled = [table for table in tables if table.num_rows]
+            return _joined(filled or tables[:1] or [self._table([])])
+
+    def early(self) -> pa.Table:
+        """Return early results, if they are asked for at each advance, and leave the watermark."""
+        with self._calls as journal:
+            self._note(journal)
+            return self._early_results(journal) if self._early == 0 else self._table([])
+
+    def _early_results(self, journal: Journal) -> pa.Table:
+        lanes = self._state.lanes
+        return self._table([self._of_keys(lane, lane.early(journal)) for lane in lanes])
+
+    def report_early(self, every: int | None) -> None:
+        """Report early results from now on at multiples of a time: 0 for each advance, None never."""
+        self._early = every
+        for lane in self._state.lanes:
+            lane.report_early(every is not None and lane.kind in REPORTED_EARLY)
+
+    def _early_due(self, before: int | None) -> bool:
+        """Whether early results are due, when the watermark was at `before`."""
+        every, now = self._early, self._state.watermark
+        if not every:
+            return every == 0
+        return now is not None and (before is None or now // every > before // every)
 
     def _report(self, upto: list[Array], journal: Journal) -> pa.Table:
         """Let each lane report up to a watermark, in pieces if that is much."""
@@ -306,19 +334,21 @@ class Operator:
             tables.append(self._table([self._advance(*pair, journal) for pair in pairs]))
         for lane in self._state.lanes:
             lane.settle(journal)
-        if len(tables) == 1:
-            return tables[0]
-        return pa.concat_tables(tables, promote_options="permissive")
+        return _joined(tables)
 
     def _advance(self, lane: Lane, upto: Array, journal: Journal) -> Report:
         """Return a lane's report, with keys in place of lives."""
-        report, state = lane.advance(upto, journal), self._state
+        report, state = self._of_keys(lane, lane.advance(upto, journal)), self._state
         if state.lives is None or not lane.IN_LIVES:
             return report
-        report = report.by_key(state.lives.owner[report.windows[:, KEY]])
         keys = len(state.keys)
         clock = state.last[:keys] if self.query.ordered else upto
         return lane.of_keys(report, keys, clock, journal)
+
+    def _of_keys(self, lane: Lane, report: Report) -> Report:
+        """Return a report with keys in place of lives, which some lanes are given."""
+        lives = self._state.lives if lane.IN_LIVES else None
+        return report if lives is None else report.by_key(lives.owner[report.windows[:, KEY]])
 
     def _upto(self, lane: Lane, watermark: int | None = None) -> Array:
         """Return the watermark of all keys, or in an ordered stream that of each."""
@@ -440,6 +470,7 @@ class Operator:
         if not any(lane.IN_LIVES for lane in self._state.lanes):
             self._state.lives = None
         self.query = query
+        self.report_early(query.early_every)
         self.plan = query.plan(self.plan.kind)
         self._needs = Requirements.of(query)
         self._nothing = None
@@ -447,23 +478,22 @@ class Operator:
 
     # Results go out
 
-    def _empty(self) -> pa.Table:
-        if self._nothing is None:
-            self._nothing = self._table([])
-        return self._nothing
-
     def _table(self, reports: list[Report]) -> pa.Table:
         """Write reports, one per lane, as one table."""
         pairs = zip(self._state.lanes, reports, strict=False)
         named = [(lane, report) for lane, report in pairs if len(report.windows)]
+        if not named and self._nothing is not None:
+            return self._nothing
         for _, report in named:
             self._state.counters.windows_reported += len(report.windows)
         times = self._state.time_type if self._needs.times else pa.int64()
         table, types = write_table(
             self.query, self._state.keys, self._state.aggregates, times, self._results, named
         )
-        if table.num_rows:
-            self._results = types
+        if table.num_rows and types != self._results:
+            self._results, self._nothing = types, None
+        elif not named and not pa.types.is_null(times):
+            self._nothing = table
         return table
 
     # State is saved
@@ -531,6 +561,10 @@ class Operator:
     def counters(self) -> Counters:
         """What was done so far, and what is held now."""
         return self._state.counted()
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
 
 def _any_of(counted: list[Array | None], rows: int) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from muntin.aggregates import Aggregate
-from muntin.query.query import Query
+from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Periodic, Window
 from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
@@ -92,6 +92,10 @@ class Plan:
         lines = [f"{_count(self.query.windows, 'window')} over a stream {stream}"]
         if self.query.idle is not None:
             lines.append(f"a new life of a key begins after {self.query.idle} without rows")
+        if self.query.early_every is not None:
+            when = "each advance" if self.query.early is True else f"each {self.query.early}"
+            early = [n for lane in self.lanes if lane.kind in REPORTED_EARLY for n in lane.windows]
+            lines.append(f"early results of {', '.join(early)} at {when}")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [
@@ -144,6 +148,10 @@ def make_plan(query: Query, kind: str) -> Plan:
     if kind not in PLANS:
         raise ValueError(f"a plan is one of {', '.join(PLANS)}, got {kind!r}")
     kind = "tuple buffer" if kind == "naive" else kind
+    if kind == "buckets" and query.early_every is not None:
+        raise ValueError(
+            "the plan 'buckets' has no early results: choose another, or leave out early"
+        )
     shared: dict[tuple[str, str, tuple[str, ...]], dict[str, Window]] = {}
     for name, window in query.windows.items():
         lane = (*lane_of(query, kind, name, window), query.aggregates_of(name))

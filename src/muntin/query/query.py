@@ -21,6 +21,7 @@ from muntin.windows import (
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
+from muntin.windows.window import COLUMN, SESSION, TIME
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 COLUMNS = ("window", "start", "end", "kind")
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
+REPORTED_EARLY = (TIME, COLUMN, SESSION)
+"""The kinds of lanes whose windows are reported early, if that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,10 @@ class Query:
     before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
     `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
     the type its column had before. Where neighbouring rows of a key are more than `idle` apart, a new
-    life of the key begins, as if it were another key, and nothing of the one before is kept.
+    life of the key begins, as if it were another key, and nothing of the one before is kept. With
+    `early=True` each advance also reports windows that are not complete and have changed, and with
+    `early="10 s"` each that passes a multiple of that: their `kind` is "early", and the row of kind
+    "result" takes their place.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -69,9 +75,11 @@ class Query:
     on_bad_row: str = "error"
     _least: ClassVar[int] = 1  # how many windows and aggregates there must be
     idle: Any = None
+    early: Any = None
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
     limit: int | None = field(init=False, repr=False)
+    early_every: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.keys
@@ -99,6 +107,9 @@ class Query:
         _check_names(keys, [*self.aggregates])
         if self.limit is not None:
             _check_idle(self, self.limit)
+        object.__setattr__(self, "early_every", _early(self.early))
+        if self.early_every is not None and self._least:
+            _check_early(self)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -168,6 +179,7 @@ class Query:
             ),
             "watermark, lateness": f"{self.watermark}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
+            **({} if self.early_every is None else {"early": str(self.early)}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
@@ -232,6 +244,31 @@ def _check_idle(query: Query, idle: int) -> None:
             )
 
 
+def _early(early: Any) -> int | None:
+    """Return of which time early results come at each multiple: 0 for each advance, None for never."""
+    if early is None or isinstance(early, bool):
+        return 0 if early else None
+    every = _duration("early", early)
+    if every == 0:
+        raise ValueError("early is True for each advance, or a duration above 0, got 0")
+    return every
+
+
+def _check_early(query: Query) -> None:
+    """Refuse early results where there are none, or where they have no place."""
+    if query.emit != "every":
+        raise ValueError(
+            f"early results are windows that will change, which emit={query.emit!r} cannot say: leave "
+            "out early, or take emit='every'"
+        )
+    kinds = {name: window.lane(name, query.ordered)[0] for name, window in query.windows.items()}
+    if not any(kind in REPORTED_EARLY for kind in kinds.values()):
+        raise ValueError(
+            f"no window of the query is reported early ({', '.join(map(repr, kinds))}): their ends are "
+            "not known before. Those of time, of a column and sessions are; leave out early"
+        )
+
+
 def _longest(window: Window) -> int:
     """Return how long windows of time are, or the gap of a session.
 
@@ -292,8 +329,9 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
 def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
-    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, and
-    `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ (`changing`).
+    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, `early`,
+    and `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ
+    (`changing`).
     """
     return {
         "time": query.time,

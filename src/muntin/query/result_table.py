@@ -17,7 +17,7 @@ from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
 from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
 
-KINDS = ("result", "update", "retract", "empty")
+KINDS = ("result", "update", "retract", "empty", "early")
 FEW = 64
 """So many repetitions of a name are kept, of which a short column is a part."""
 

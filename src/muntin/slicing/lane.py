@@ -193,6 +193,15 @@ class Lane(ABC):
         del keys, watermark, journal
         return report
 
+    def report_early(self, early: bool) -> None:
+        """Note from now on what `early` will report, or no more."""
+        del early
+
+    def early(self, journal: Journal) -> Report:
+        """Report windows that are not complete and changed since they were reported, of some kinds."""
+        del journal
+        return Report(lines(0), [])
+
     def settle(self, journal: Journal) -> None:
         """Tidy up after a report was written."""
         for part in self.parts():

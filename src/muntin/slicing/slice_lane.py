@@ -27,6 +27,7 @@ from muntin.slicing.partials import KEPT, LAZY, WORST_CASE, Partials
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.since import Since
 from muntin.slicing.tables import (
+    EARLY,
     GROUP_COLUMNS,
     GROUP_FIRST,
     GROUP_KEY,
@@ -36,6 +37,7 @@ from muntin.slicing.tables import (
     GROUP_ROWS,
     GROUP_START,
     HI,
+    KIND,
     LO,
     SLICE_FIRST,
     SLICE_LAST,
@@ -292,7 +294,10 @@ class SliceLane(Lane):
         """Merge the slices of each window."""
         valued = windows[:, HI] > windows[:, LO]
         full = windows if np.count_nonzero(valued) == len(valued) else windows[valued]
-        report = Report(windows, self._results(full, journal))
+        # Early results are ahead of the windows that go on from one another.
+        early = len(full) > 0 and full[0, KIND] == EARLY
+        results = self._merged(full) if early else self._results(full, journal)
+        report = Report(windows, results)
         if len(self.since):
             self.since.hide(report, self._first_items(full))
         return report
@@ -303,6 +308,10 @@ class SliceLane(Lane):
             results = self.over.query(windows, journal, self._closed(windows))
             self.over.leave(journal)
             return results
+        return self._merged(windows)
+
+    def _merged(self, windows: Array) -> list[tuple[Array, ...]]:
+        """Return the results of windows, merged of their slices whatever was reported before."""
         spans = spans_of(windows)
         return [column.query(*spans) for column in self.partials]
 

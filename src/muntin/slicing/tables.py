@@ -22,7 +22,7 @@ PLAIN_SLICE, TIMED_SLICE, REFOLDED_SLICE = 3, 5, 6
 
 # A session is a slice with other columns behind its rows.
 SESSION_CHANGED = 2  # 1 if it changed since it was reported
-SESSION_REPORTED = 6  # 1 if it was reported
+SESSION_REPORTED = 6  # 1 if it was reported, 2 if only early
 SESSION_COLUMNS = 7
 
 # A slice that starts at a row which opens a window has other columns, too.
@@ -71,7 +71,7 @@ LO = 4  # its slices are at places [LO, HI) of the arena
 HI = 5
 KIND = 6  # one of the kinds below
 REPORT_COLUMNS = 7
-RESULT, UPDATE, RETRACT, EMPTY = 0, 1, 2, 3
+RESULT, UPDATE, RETRACT, EMPTY, EARLY = 0, 1, 2, 3, 4
 
 # A session, or a window that a row opened, that was reported and is no more.
 GONE_KEY = 0

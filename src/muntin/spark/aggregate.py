@@ -52,8 +52,9 @@ def aggregate(
     The result has the keys, `window`, `start`, `end`, `kind` and a column per aggregate. A finished
     DataFrame gives what a stream gives after everything has arrived. On a stream, in mode "append" a
     window is reported once, when nothing can change it any more; in mode "update" when it is complete,
-    and again with kind "update" or "retract" when late rows change it. Without `mode` it is "update" if
-    the query has a lateness. `types` declares what results are where that cannot be found by trying, as
+    and again with kind "update" or "retract" when late rows change it, and with kind "early" before it
+    is complete, if the query says so. Without `mode` it is "update" if the query has a lateness or early
+    results. `types` declares what results are where that cannot be found by trying, as
     for your own aggregates on objects. `metrics` is the name of the observed metrics in `lastProgress`.
     A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
     their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
@@ -61,9 +62,15 @@ def aggregate(
     """
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
-    mode = ("update" if query.allowed else "append") if mode is None else mode
+    early = query.early_every is not None
+    mode = ("update" if query.allowed or early else "append") if mode is None else mode
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if early and mode == "append":
+        raise ValueError(
+            "early results change, and mode 'append' gives what is final: take mode='update', or leave "
+            "out early"
+        )
     query.plan(plan)  # or an error
     df, query = answered(df, query)
     names = _columns(df, query)

@@ -29,7 +29,7 @@ from muntin.query.query import LeftOfQuery, Query
 from muntin.spark.packing import Packing
 from muntin.spark.state_blocks import HEAD, cut, joined
 
-FORMAT = 5
+FORMAT = 6
 HEADER = "header"
 COLUMNS = "columns"
 """The fact that has the names and types of the rows' columns."""
@@ -229,8 +229,7 @@ class Shard:
         self, operator: Operator, packed: list[bytes], watermark: int | None, *, now: bool = True
     ) -> pa.Table | None:
         tables = self._packing.feed(operator, packed, now=now)
-        if watermark is not None:
-            tables.append(operator.advance(watermark))
+        tables.append(operator.early() if watermark is None else operator.advance(watermark))
         filled = [table for table in tables if table.num_rows]
         return pa.concat_tables(filled, promote_options="permissive") if filled else None
 
@@ -259,9 +258,11 @@ class Shard:
             copy = Copy(header.base, "", self._read(header, left), self._packing.name)
         for version, _, _, checksum in header.log:
             if version > copy.version:
-                packed, watermark = self._entry(header, f"log/{version}", checksum)
+                packed, watermark, early = self._entry(header, f"log/{version}", checksum)
                 same = header.query == self._packing.identity
+                copy.operator.report_early(early)
                 self._apply(copy.operator, packed, watermark, now=same)
+        copy.operator.report_early(self._query.early_every)
         return header, self._changed(header, copy.operator)
 
     def _is_behind(self, header: Header) -> bool:
@@ -305,12 +306,15 @@ class Shard:
             place="checkpoint",
         )
 
-    def _entry(self, header: Header, name: str, checksum: str) -> tuple[list[bytes], int | None]:
+    def _entry(
+        self, header: Header, name: str, checksum: str
+    ) -> tuple[list[bytes], int | None, int | None]:
+        """Return what was packed, the watermark, and when early results were reported then."""
         match self._block(header, name, checksum):
-            case ([*packed], int() | None as watermark) if all(
+            case ([*packed], int() | None as watermark, int() | None as early) if all(
                 isinstance(payload, bytes) for payload in packed
             ):
-                return packed, watermark
+                return packed, watermark, early
         raise SnapshotError(f"{name!r} in the state store is not a micro-batch")
 
     def _block(self, header: Header, name: str, checksum: str = "") -> Any:
@@ -350,8 +354,8 @@ class Shard:
         if long or behind >= LONG_LOG or header.base == NOTHING:
             self._write_blocks(header, operator)
         if header.base < header.version or size < header.block_bytes:
-            name = f"log/{header.version}"
-            checksum, size = self._put(name, _bound(header, name, (packed, watermark)))
+            name, entry = f"log/{header.version}", (packed, watermark, self._query.early_every)
+            checksum, size = self._put(name, _bound(header, name, entry))
             header.log.append((header.version, header.token, size, checksum))
         else:  # a log with a gap is of no use
             self._forget(header, len(header.log))

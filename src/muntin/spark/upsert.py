@@ -24,7 +24,7 @@ from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
 IDENTITY = ("window", "end", "start")  # in the order of the table's index
-KINDS = ("result", "update", "retract", "empty")
+KINDS = ("result", "update", "retract", "empty", "early")
 BATCHES = "muntin_batches"
 QUERY_ID = "sql.streaming.queryId"  # where Spark has the id that a checkpoint keeps
 

@@ -80,8 +80,8 @@ class ContextLane(RowLane):
             windows[told, place] = self.kept.places(owner, times)
         spans = spans_of(windows[told])
         report = Report(windows, [column.query(*spans) for column in self.partials])
-        if len(self._since):
-            self._since.hide(report, self.kept.runs.meta[spans[0], ROW_TIME])
+        if len(self.since):
+            self.since.hide(report, self.kept.runs.meta[spans[0], ROW_TIME])
         self._drop_rows(keys, journal)
         return report
 

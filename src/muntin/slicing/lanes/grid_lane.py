@@ -15,6 +15,14 @@ from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
+from muntin.slicing.early_windows import (
+    FRESH_KEY,
+    OPEN_END,
+    OPEN_KEY,
+    OPEN_START,
+    FreshSlices,
+    open_windows,
+)
 from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
@@ -39,6 +47,7 @@ from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_c
 from muntin.slicing.rows import Rows
 from muntin.slicing.slice_lane import SliceLane, earliest, in_turn, one_group
 from muntin.slicing.tables import (
+    EARLY,
     END,
     GROUP_COLUMNS,
     GROUP_FIRST,
@@ -48,6 +57,7 @@ from muntin.slicing.tables import (
     GROUP_ROW,
     GROUP_ROWS,
     GROUP_START,
+    HI,
     KEY,
     KIND,
     LISTED_COLUMNS,
@@ -132,6 +142,7 @@ class GridLane(SliceLane):
             str, tuple[int, int]
         ] = {}  # (windows end later, and start at that or later)
         self._blurred = False  # whether slices came folded whose cuts are not known here
+        self._fresh: FreshSlices | None = None  # if there are early results
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -146,6 +157,14 @@ class GridLane(SliceLane):
             every_row=setting.every_row,
             idle=setting.idle,
         )
+
+    def report_early(self, early: bool) -> None:
+        if not early:
+            self._fresh = None
+        elif self._fresh is None:
+            length = self.slices.length
+            owners = np.repeat(np.arange(len(length)), length)
+            self._fresh = FreshSlices(np.stack([owners, self.slices.starts()], 1))
 
     def _define(self, windows: dict[str, ContextFreeWindow]) -> None:
         periodic = {n: w for n, w in windows.items() if isinstance(w, Periodic)}
@@ -240,11 +259,13 @@ class GridLane(SliceLane):
 
     def keep_keys(self, alive: Array) -> None:
         super().keep_keys(alive)
+        if self._fresh is not None:
+            self._fresh.keep_keys(alive)
         if self._changed is not None:
             self._changed.keep_keys(alive)
 
     def parts(self) -> list[Any]:
-        return [*super().parts(), *([] if self._changed is None else [self._changed])]
+        return [*super().parts(), *(p for p in (self._changed, self._fresh) if p is not None)]
 
     def _first_ends(self) -> list[tuple[int, int]]:
         """Return the first end of each window that was added, with its number, if it is to be known.
@@ -282,6 +303,8 @@ class GridLane(SliceLane):
 
     def _whole(self, windows: Array) -> Array:
         """Leave out windows that were added and are not whole."""
+        if not self._added:
+            return windows
         whole = np.ones(len(windows), np.bool_)
         for name, (since, lost) in self._added.items():
             mine = np.nonzero(windows[:, WINDOW] == self.names.index(name))[0]
@@ -440,6 +463,8 @@ class GridLane(SliceLane):
             self.due[keys] = ALWAYS
         if self._joins:
             self._came.append(keys)
+        if self._fresh is not None:
+            self._fresh.note(found[:, [GROUP_KEY, GROUP_START]], journal)
         self.follow(prepared, keys, log, steps)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept, journal)
@@ -453,6 +478,7 @@ class GridLane(SliceLane):
             "oldest": self._oldest,
             "added": list(self._added.items()),
             "blurred": self._blurred,
+            "fresh": None if self._fresh is None else self._fresh.slices,
         }
         return {**super().plain(), **more, "changed": changed}
 
@@ -461,12 +487,19 @@ class GridLane(SliceLane):
         self._edges.load(plain["edges"])
         self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
         self._blurred = bool(plain["blurred"])
+        self._load_fresh(plain["fresh"])
         self._added = {name: (int(since), int(lost)) for name, (since, lost) in plain["added"]}
         if not self._added.keys() <= {*self.names}:
             raise ValueError(f"{[*self._added]} were added, and there are {self.names}")
         if self._changed is not None:
             self._changed.load(plain["changed"])
         self._bound(np.nonzero(self.slices.length)[0])
+
+    def _load_fresh(self, fresh: Any) -> None:
+        """Take the slices that had changed when a state was saved, if they were noted then."""
+        early = self._fresh is not None
+        self._fresh = None if fresh is None else FreshSlices.load(fresh, self.keys)
+        self.report_early(early)
 
     def _bound(self, keys: Array) -> None:
         """Note where the first and the last slice of some keys begin."""
@@ -511,6 +544,30 @@ class GridLane(SliceLane):
         report = self.changes(self.answer(windows, journal), final, journal)
         self.drop_kept(journal)
         return report
+
+    def early(self, journal: Journal) -> Report:
+        """Report the windows that are not complete and hold slices that changed."""
+        if self._fresh is None:
+            return super().early(journal)
+        self.refresh(journal)
+        slices = self._fresh.taken(journal)
+        after = (
+            self._after[slices[:, FRESH_KEY]] if self._stride else self._after.repeat(len(slices))
+        )
+        opened = open_windows(slices, after, self.names, self._periods, self._listed)
+        keys = opened[:, OPEN_KEY]
+        head = self.slices.head[keys]
+        bounds = np.empty((2, len(keys)), np.int64)
+        for column, found in zip((OPEN_START, OPEN_END), bounds, strict=True):
+            starts = np.ascontiguousarray(opened[:, column])
+            compiled_loops().find_all(
+                self.slices.meta, head, head + self.slices.length[keys], starts, found
+            )
+        windows = lines(len(keys))
+        windows[:, [KEY, WINDOW, START, END]] = opened
+        windows[:, LO], windows[:, HI] = bounds
+        windows[:, KIND] = EARLY
+        return self.answer(self._whole(windows), journal)
 
     def settle(self, journal: Journal) -> None:
         """Join slices that are parted where windows ended only: in order, no row will come there.
@@ -605,7 +662,7 @@ class GridLane(SliceLane):
         self._after = upto
         found = together(gathered) if gathered else lines(0)
         found = self._begun(found, after) if first_ends else found
-        found = self._whole(found) if self._added else found
+        found = self._whole(found)
         if self._edges.step == 0:
             journal.fields(self._edges)
             self._edges.forget(int(keep.min(initial=NEVER)))

@@ -233,10 +233,13 @@ class DeltaLane(MeasuredLane):
         upto, past = np.maximum(self._come_to(self._time), self._after), self._final
         self._final = np.maximum(self._come_to(self.lateness.past(self._time)), past)
         windows = self._due(upto, past, self._final, journal)
-        windows = windows[windows[:, START] >= self._whole_from[windows[:, KEY]]]
         report = self.changes(self.answer(windows, journal), self._final, journal)
         self.drop_kept(journal)
         return report
+
+    def _whole(self, windows: Array) -> Array:
+        windows = super()._whole(windows)
+        return windows[windows[:, START] >= self._whole_from[windows[:, KEY]]]
 
     def _come_to(self, time: Array) -> Array:
         """Return for each key the start of its last slice that has a row before a time.

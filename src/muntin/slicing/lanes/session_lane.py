@@ -12,6 +12,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import span
+from muntin.slicing.early_windows import FRESH_COLUMNS, FRESH_KEY, FreshSlices
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array, less
@@ -20,15 +21,26 @@ from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.slicing.slice_lane import earliest
 from muntin.slicing.tables import (
+    EARLY,
+    END,
+    GONE_FIRST,
+    GONE_KEY,
     GROUP_COLUMNS,
     GROUP_FIRST,
     GROUP_KEY,
+    HI,
+    KEY,
+    KIND,
+    LO,
     SESSION_CHANGED,
     SESSION_COLUMNS,
     SESSION_REPORTED,
+    SLICE_FIRST,
+    SLICE_LAST,
     START,
+    WINDOW,
 )
-from muntin.slicing.window_slices import WindowSliceLane
+from muntin.slicing.window_slices import NONE_GONE, WindowSliceLane
 from muntin.windows import Session
 
 FEW_GROUPS = 8
@@ -53,6 +65,7 @@ class SessionLane(WindowSliceLane):
         self.gap = self.turn = window.gap
         self.lateness = lateness
         self.begins = ALWAYS
+        self._fresh: FreshSlices | None = None  # if there are early results
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -65,6 +78,12 @@ class SessionLane(WindowSliceLane):
             per_key=setting.ordered,
             keeps_rows=setting.keeps_rows,
         )
+
+    def report_early(self, early: bool) -> None:
+        if not early:
+            self._fresh = None
+        elif self._fresh is None:
+            self._fresh = FreshSlices(_of_keys(np.nonzero(self.slices.length)[0]))
 
     def join_stream(self, joining: Joining) -> None:
         self.begins = joining.latest + self.gap + 1  # no row before belongs to such a session
@@ -122,6 +141,8 @@ class SessionLane(WindowSliceLane):
             prepared,
             lambda group, notes: place(group, found, self.gap, self.slices.runs(), self.due, notes),
         )
+        if self._fresh is not None:
+            self._fresh.note(_of_keys(keys), journal)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept, journal)
 
@@ -129,11 +150,56 @@ class SessionLane(WindowSliceLane):
         """Report the sessions that are complete or have changed, and retract those that are no more."""
         self.refresh(journal)
         windows = self._with_retractions(self._due(watermark, journal), self.gap)
-        if self.begins > ALWAYS:
-            windows = windows[windows[:, START] >= self.begins]
-        report = self.answer(windows, journal)
+        report = self.answer(self._whole(windows), journal)
         self.drop_kept(journal)
         return report
+
+    def early(self, journal: Journal) -> Report:
+        """Report the sessions that are not complete and changed, and retract those that have grown."""
+        if self._fresh is None:
+            return super().early(journal)
+        self.refresh(journal)
+        keys = self._fresh.taken(journal)[:, FRESH_KEY]
+        places = span(self.slices.head[keys], self.slices.length[keys])
+        owners, meta = np.repeat(keys, self.slices.length[keys]), self.slices.meta
+        is_open = meta[places, SLICE_LAST] + self.gap >= self._after[owners * self._stride]
+        fresh = is_open & (meta[places, SESSION_CHANGED] == 1)
+        fresh &= meta[places, SESSION_REPORTED] != 1
+        places = places[fresh]
+        windows = lines(len(places))
+        windows[:, KEY], windows[:, WINDOW], windows[:, KIND] = owners[fresh], 0, EARLY
+        windows[:, START] = meta[places, SLICE_FIRST]
+        windows[:, END] = meta[places, SLICE_LAST] + self.gap
+        windows[:, LO], windows[:, HI] = places, places + 1
+        journal.items(places, meta[:, SESSION_CHANGED], meta[:, SESSION_REPORTED])
+        meta[places, SESSION_CHANGED], meta[places, SESSION_REPORTED] = 0, 2
+        others, self._gone = self._joined_open()
+        windows = self._whole(self._with_retractions(windows, self.gap))
+        self._gone = others
+        return self.answer(windows, journal)
+
+    def _joined_open(self) -> tuple[list[Array], list[Array]]:
+        """Part what is no more: what complete sessions took the place of, and what open ones did."""
+        gone = np.concatenate([*self._gone, NONE_GONE])
+        keys, first = gone[:, GONE_KEY], gone[:, GONE_FIRST] + 1
+        head, places = self.slices.head[keys], np.empty(len(gone), np.int64)
+        tail = head + self.slices.length[keys]
+        compiled_loops().find_all(self.slices.meta, head, tail, first, places)
+        ends = self.slices.meta[np.maximum(places - 1, 0), SLICE_LAST] + self.gap
+        is_open = (places > head) & (ends >= self._after[keys * self._stride])
+        return [gone[~is_open]], [gone[is_open]]
+
+    def _whole(self, windows: Array) -> Array:
+        """Leave out sessions of which rows were not seen."""
+        return windows if self.begins == ALWAYS else windows[windows[:, START] >= self.begins]
+
+    def parts(self) -> list[Any]:
+        return [*super().parts(), *([] if self._fresh is None else [self._fresh])]
+
+    def keep_keys(self, alive: Array) -> None:
+        super().keep_keys(alive)
+        if self._fresh is not None:
+            self._fresh.keep_keys(alive)
 
     def plain(self) -> dict[str, Any]:
         return {**super().plain(), "begins": self.begins}
@@ -141,6 +207,8 @@ class SessionLane(WindowSliceLane):
     def load(self, plain: dict[str, Any]) -> None:
         super().load(plain)
         self.begins = int(plain["begins"])
+        early, self._fresh = self._fresh is not None, None
+        self.report_early(early)
 
     def _due(self, watermark: Array, journal: Journal) -> Array:
         self._after = np.maximum(watermark, self._after)
@@ -167,3 +235,10 @@ class SessionLane(WindowSliceLane):
         journal.items(keys, slices.head, slices.length, self.due)
         journal.items(places, slices.meta[:, SESSION_CHANGED], slices.meta[:, SESSION_REPORTED])
         return keys, slices.head[keys]
+
+
+def _of_keys(keys: Array) -> Array:
+    """Return what is noted of keys with sessions that changed: which sessions, their tables say."""
+    slices = np.zeros((len(keys), FRESH_COLUMNS), np.int64)
+    slices[:, FRESH_KEY] = keys
+    return slices

@@ -104,7 +104,7 @@ def join_sessions(
     rows = table[a, SLICE_ROWS] + found[g, GROUP_ROWS]
     n = log_step(notes.log, n, LATE if late else ADD, a, g)
     for r in range(a, p + 1):
-        if table[r, SESSION_REPORTED] == 1 and not same:
+        if table[r, SESSION_REPORTED] > 0 and not same:
             lost = note_gone(notes.gone, lost, found[g, GROUP_KEY], table, r)
         if r > a:
             rows += table[r, SLICE_ROWS]
@@ -120,7 +120,7 @@ def join_sessions(
     table[a, SLICE_FIRST] = first
     table[a, SLICE_LAST] = last
     table[a, SLICE_STALE] = stale
-    table[a, SESSION_REPORTED] = 1 if same and table[a, SESSION_REPORTED] == 1 else 0
+    table[a, SESSION_REPORTED] = table[a, SESSION_REPORTED] if same else 0
     return n, lost
 
 
@@ -146,6 +146,7 @@ def new_session(table: Any, p: Any, found: Any, g: Any) -> None:
         table[p, c] = 0
     table[p, SLICE_START] = found[g, GROUP_FIRST]
     table[p, SLICE_ROWS] = found[g, GROUP_ROWS]
+    table[p, SESSION_CHANGED] = 1
     table[p, SLICE_FIRST] = found[g, GROUP_FIRST]
     table[p, SLICE_LAST] = found[g, GROUP_LAST]
 
@@ -211,13 +212,14 @@ def report_session_run(table: Any, places: Any, key: Any, gap: Any, upto: Any, o
             if table[p, SESSION_CHANGED] == 1:
                 write_session(report, n, key, table, p, end)
                 n += 1
+            table[p, SESSION_CHANGED] = 0
         elif end < upto:
             write_session(report, n, key, table, p, end)
             n += 1
             table[p, SESSION_REPORTED] = 1
+            table[p, SESSION_CHANGED] = 0
         else:
             wake = min(wake, end + 1)
-        table[p, SESSION_CHANGED] = 0
     return n, wake
 
 
