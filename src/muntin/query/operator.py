@@ -411,7 +411,17 @@ class Operator:
         pairs = zip(self._state.lanes, ends, strict=True)
         table = self._report([self._upto(lane, end) for lane, end in pairs], journal)
         self._state.watermark = max(ends)
-        return table
+        return table if self.query.emit == "every" else self._as_if_alone(table)
+
+    def _as_if_alone(self, table: pa.Table) -> pa.Table:
+        """Leave out ends of windows that the watermark passed only for the sake of longer windows."""
+        latest, idle = self._state.latest, self.query.limit
+        names, ends = table["window"].to_numpy(), table["end"].cast(pa.int64()).to_numpy()
+        later = np.zeros(table.num_rows, np.bool_)
+        for name, window in self.query.windows.items():
+            if window.measure == "time":
+                later |= (names == name) & (ends > last_end([window], latest, idle))
+        return table.filter(pa.array(~later | (table["kind"].to_numpy() != "empty")))
 
     # Windows come and go
 
