@@ -48,7 +48,7 @@ def a_batch(draw, now, keys, numbers, *, ordered):
     return now, rows
 
 
-def follow(current, table):
+def follow(current, table, aggregates=LIST):
     """Keep what a consumer has by a table of results; updates and retractions are of what it has."""
     said = set()
     for row in table.to_pylist():
@@ -59,7 +59,7 @@ def follow(current, table):
             del current[window]
         else:
             assert (row["kind"] == "update") == (window in current)
-            current[window] = {name: row[name] for name in row if name in LIST}
+            current[window] = {name: row[name] for name in row if name in aggregates}
 
 
 def refuse(draw, operator, rows, now):

@@ -10,6 +10,7 @@ import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.kernels.loops.loop_arguments import Spans, Suffixes
+from muntin.kernels.loops.slice_log import ADD, LOG_COLUMNS, LOG_OTHER, LOG_PLACE, LOG_STEP
 from muntin.kernels.loops.slice_partials import Shifts, Table
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.held_bytes import SOME, Measure
@@ -119,6 +120,17 @@ class Partials:
         """Fold kept rows [lo, hi) into the slices at some places."""
         base = self.kernels.unsigned(self._base)
         self.kernels.module.merge_spans(rows._arrays, lo, hi, self._arrays, places, base)
+
+    def extend(self, rows: "Partials", lo: Array, hi: Array, places: Array) -> None:
+        """Fold kept rows [lo, hi), and add them behind what there is at some places."""
+        parts, log = (
+            self.kernels.buffer(len(places)),
+            np.empty((len(places), LOG_COLUMNS), np.int64),
+        )
+        log[:, LOG_STEP], log[:, LOG_PLACE], log[:, LOG_OTHER] = ADD, places, np.arange(len(places))
+        zero = self.kernels.unsigned(0)
+        self.kernels.module.merge_spans(rows._arrays, lo, hi, parts, log[:, LOG_OTHER].copy(), zero)
+        self.replay(log, len(log), parts)
 
     def shift(self, rows: "Partials", places: Array, a: Array, b: Array, by: Array) -> Array:
         """Slide slices of kept rows [a, b) back, with the inverse; return where it declined."""

@@ -1,8 +1,7 @@
 """Context-free windows over other measures than time: an advancing column, and the number of rows.
 
 In a stream out of order a late row moves the ranks of all rows behind it. Rows are then kept, and count
-slices are brought up to date once per report: by the inverse where there is one and little moved (EDBT
-2019, Figure 6), else by folding their rows again.
+slices are brought up to date once per report, those of all keys at once (`rank_slices.py`).
 """
 
 from collections.abc import Mapping
@@ -12,13 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from muntin.journal import Journal
-from muntin.slicing.edges import Edges
 from muntin.slicing.lane import NO_GROUPS, Joining, Prepared, Report, Setting, longer
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.partials import Partials
+from muntin.slicing.rank_slices import MovedRows, RankSlices, RankSpans
 from muntin.slicing.rows import KeptRows, Rows
 from muntin.slicing.slice_lane import earliest, lifted
 from muntin.slicing.tables import (
@@ -338,8 +337,7 @@ class CountLane(MeasuredLane):
         final_before = self.lateness.past(self._time)
         self._pass(watermark)
         journal.fields(self._edges)
-        for key in np.nonzero(self._moved_from < NEVER)[0].tolist():
-            self._reslice(key, int(self._moved_from[key]), journal)
+        self._reslice(np.nonzero(self._moved_from < NEVER)[0], journal)
         self._moved_from = np.full_like(self._moved_from, NEVER)
         self.refresh(journal)
         upto = np.maximum(self._rows_before(self._time), self._after)
@@ -351,6 +349,14 @@ class CountLane(MeasuredLane):
         self._drop_rows(final, journal)
         return report
 
+    def load(self, plain: dict[str, Any]) -> None:
+        super().load(plain)
+        begin, moved = self._first_rank, self._moved_from
+        came = moved < NEVER
+        rows = self.kept.runs.length[: len(begin)]
+        if (came & ((moved < begin) | (moved >= begin + rows))).any():
+            raise ValueError("rows whose number changed are not among those that are kept")
+
     def _rows_before(self, time: Array) -> Array:
         """Return the rank of each key's first row at or after a time."""
         keys = np.arange(self.slices.keys)
@@ -361,64 +367,52 @@ class CountLane(MeasuredLane):
         found = self.kept.places(keys, np.ascontiguousarray(times))
         return self._first_rank + found - rows.head[: len(keys)]
 
-    def _reslice(self, key: int, changed: int, journal: Journal) -> None:
-        """Bring the slices of a key up to date from the one that holds the first changed rank on."""
-        rows, first_rank = self.kept.runs, int(self._first_rank[key])
-        head, count = int(rows.head[key]), int(rows.length[key])
-        assert isinstance(self._edges, Edges)
-        starts = np.maximum(self._edges.within(changed, first_rank + count - 1), first_rank)
-        ends = np.append(starts[1:], first_rank + count)
-        meta = self.slices.meta[self.slices.head[key] :][: self.slices.length[key]]
-        known = int(np.searchsorted(meta[:, SLICE_START], starts[0]))
-        aligned = known < len(meta) and meta[known, SLICE_START] == starts[0]
-        journal.items([key], self._first, self._last, self._dirty)
-        journal.items(slice(head, head + count), rows.meta[:, ROW_NEW])
-        self.slices.note(journal, np.array([key]), starts[:1])
-        held = len(meta) - known
-        old_rows = meta[known if aligned else len(meta) :, SLICE_ROWS].copy()
-        self.slices.reserve(np.full(max(len(starts) - held, 0), key))
-        self.slices.length[key] = known + len(starts)
-        places = int(self.slices.head[key]) + known + np.arange(len(starts))
-        self.slices.meta[places, SLICE_START] = starts
-        self.slices.meta[places, SLICE_ROWS] = ends - starts
+    def _reslice(self, keys: Array, journal: Journal) -> None:
+        """Bring the slices of some keys up to date, from those that hold the first changed ranks on."""
+        if len(keys) == 0:
+            return
+        rows, first_rank = self.kept.runs, self._first_rank[keys]
+        moved = MovedRows.of(keys, self._moved_from[keys], rows, first_rank)
+        cut = RankSlices.of(moved, self._edges, self.slices, first_rank)
+        since = cut.start[cut.first]
+        journal.items(keys, self._first, self._last, self._dirty)
+        journal.items(moved.place, rows.meta[:, ROW_NEW])
+        self.slices.note(journal, keys, since)
+        self.slices.reserve(np.repeat(keys, cut.more))
+        self.slices.length[keys] += cut.more
+        places = (self.slices.head[keys] + cut.known)[cut.owner] + cut.nth
+        self.slices.meta[places, SLICE_START] = cut.start
+        self.slices.meta[places, SLICE_ROWS] = cut.end - cut.start
         self.slices.meta[places, SLICE_LATE] = 1
-        self._bound(np.array([key]))
-        self._dirty[key] = min(int(self._dirty[key]), int(starts[0]))
-        offset = head - first_rank
-        new = rows.meta[head : head + count, ROW_NEW]
-        by = self._shifts(new, starts, ends, first_rank, old_rows)
-        new[:] = 0
-        self._fold(key, places, starts + offset, ends + offset, by)
+        self._bound(keys)
+        self._dirty[keys] = np.minimum(self._dirty[keys], since)
+        appended, by = cut.appended(moved), cut.shifts(moved, rows)
+        rows.meta[moved.place, ROW_NEW] = 0
+        to_row = (rows.head[keys] - first_rank)[cut.owner]
+        lo = np.where(appended, moved.first[cut.owner], cut.start) + to_row
+        self._fold(RankSpans(places, lo, cut.end + to_row, by, appended))
+        here = ~self.slices.moved[keys]
+        head = self.slices.head[keys][here]
+        tail = head + self.slices.length[keys][here]
+        for column in self.partials:
+            column.settle(places[cut.first][here], tail, head, tail)
 
-    def _shifts(
-        self, new: Array, starts: Array, ends: Array, first_rank: int, old_rows: Array
-    ) -> Array:
-        """Return how far the rows of each slice moved, 0 where it is not a matter of moving them.
-
-        A slice was only moved if no new row is in it, nor among the rows that it lost.
-        """
-        before = np.append(0, np.cumsum(new))
-        moved = before[starts - first_rank]
-        behind = np.minimum(ends - first_rank + moved, len(new))
-        full = np.zeros(len(starts), np.bool_)
-        full[: len(old_rows)] = old_rows[: len(starts)] == (ends - starts)[: len(old_rows)]
-        untouched = before[behind] == moved
-        fits = (2 * moved < ends - starts) & (ends - first_rank + moved <= len(new))
-        return np.where(full & untouched & fits, moved, 0)
-
-    def _fold(self, key: int, places: Array, lo: Array, hi: Array, by: Array) -> None:
-        slide = np.nonzero(by)[0]
-        head = self.slices.head[[key]]
-        tail = head + self.slices.length[[key]]
+    def _fold(self, spans: RankSpans) -> None:
+        """Bring partials up to date with the rows of their slices."""
+        slide = np.nonzero(spans.by)[0]
         for column, rows in zip(self.partials, self.kept.partials, strict=True):
             assert rows is not None
-            again = np.ones(len(places), np.bool_)
+            again = ~spans.appended
             if column.kernels.exact_inverse and column.aggregate.commutative:
-                undone = column.shift(rows, places[slide], lo[slide], hi[slide], by[slide])
-                again[slide] = undone
-            column.refold(rows, lo[again], hi[again], places[again])
-            if not self.slices.moved[key]:
-                column.settle(places[:1], tail, head, tail)
+                places, lo, hi, by = (held[slide] for held in spans[:4])
+                again[slide] = column.shift(rows, places, lo, hi, by)
+            column.refold(rows, spans.lo[again], spans.hi[again], spans.places[again])
+            column.extend(
+                rows,
+                spans.lo[spans.appended],
+                spans.hi[spans.appended],
+                spans.places[spans.appended],
+            )
 
     def _drop_rows(self, final: Array, journal: Journal) -> None:
         """Forget rows before the first slice, but none behind which a late row may still come."""
