@@ -171,7 +171,7 @@ class KeptColumn:
 
     def query(self, asked: Asked, windows: Array) -> tuple[Array, ...]:
         """Return the results of windows, those that go on from the one before and the others."""
-        if not self.serves:
+        if not self.serves or len(windows) == 0:
             return self.partials.query(*spans_of(windows))
         if self._kept == NOTHING or (self._shares and not self._walks(windows)):
             return self._merged(windows, asked.closed)
