@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from math import log2
 
@@ -344,7 +345,18 @@ def test_a_state_goes_on_under_a_plan_with_the_same_slices():
 # Multisets
 
 
-@pytest.mark.parametrize("values", [1000, 5], ids=["few equal", "many equal"])
+VALUES = {
+    "few equal": lambda draw: draw.randint(-1000, 1000),
+    "many equal": lambda draw: draw.randint(-5, 5),
+    "floats": lambda draw: draw.choice([draw.random(), 0.5, -0.0, math.inf]),
+    "large": lambda draw: (
+        draw.randint(-(2**66), 2**66) if draw.random() < 0.1 else draw.randint(0, 9)
+    ),
+    "mixed": lambda draw: draw.choice([draw.randint(0, 99), draw.random(), Fraction(1, 3), 2**70]),
+}
+
+
+@pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("name", ["median", "quantile", "distinct"])
 def test_a_multiset_gives_what_lower_gives_of_what_is_in_it(name, values):
     draw, aggregate = random.Random(values), replace(AGGREGATES[name], columns=())
@@ -354,7 +366,7 @@ def test_a_multiset_gives_what_lower_gives_of_what_is_in_it(name, values):
         if held and draw.random() < 0.45:
             multiset.remove(held.pop(draw.randrange(len(held))))
         else:
-            few = [draw.choice([draw.randint(-values, values), math.nan]) for _ in range(5)]
+            few = [draw.choice([VALUES[values](draw), math.nan]) for _ in range(5)]
             held.append(reduce(aggregate.combine, map(aggregate.lift, few)))
             multiset.add(held[-1])
         if draw.random() < 0.1:
