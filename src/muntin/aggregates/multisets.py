@@ -5,6 +5,7 @@ go in and come out again, and nothing is merged. Ranked values lie in order in s
 value is found, added or removed in O(log n + block), and one of a rank in O(n / block + block).
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import accumulate
@@ -12,6 +13,8 @@ from typing import Any
 
 BLOCK = 256
 """A block has at most twice as many different values."""
+PACKED = {float: "d", int: "q"}
+"""Types of values that lie side by side in memory, where a search does not fetch each from elsewhere."""
 
 
 class DistinctValues:
@@ -50,13 +53,23 @@ class RankedValues:
     counted: it ranks above every number.
     """
 
-    __slots__ = ("_blocks", "_counts", "_last", "_nans", "_statistic", "_up_to", "_weights")
+    __slots__ = (
+        "_blocks",
+        "_counts",
+        "_last",
+        "_nans",
+        "_packed",
+        "_statistic",
+        "_up_to",
+        "_weights",
+    )
 
     def __init__(self, statistic: Callable[[int, Callable[[int], Any]], Any]) -> None:
         self._statistic = statistic
-        self._blocks: list[list[Any]] = []  # different values in order, cut into blocks
+        self._packed: type | None = None  # of the values, if all are of one of the types PACKED
+        self._blocks: list[Any] = []  # different values in order, cut into blocks
         self._counts: list[list[int]] = []  # beside each: how often it occurs
-        self._last: list[Any] = []  # per block: its last value
+        self._last: Any = []  # per block: its last value
         self._weights: list[int] = []  # per block: the number of values in it
         self._up_to: list[int] = []  # per block: the number of values up to its end, for a result
         self._nans = 0
@@ -93,16 +106,24 @@ class RankedValues:
 
     def _add(self, value: Any, count: int) -> None:
         if not self._blocks:
-            self._put(0, [value], [count])
+            self._begin(value, count)
             return
+        if self._packed is not None and type(value) is not self._packed:
+            self._unpack()
         b = min(bisect_left(self._last, value), len(self._last) - 1)
         block, counts = self._blocks[b], self._counts[b]
         i = bisect_left(block, value)
-        self._weights[b] += count
         if i < len(block) and block[i] == value:
+            self._weights[b] += count
             counts[i] += count
             return
-        block.insert(i, value)
+        try:
+            block.insert(i, value)
+        except OverflowError:  # a whole number of more than 64 bits
+            self._unpack()
+            block = self._blocks[b]
+            block.insert(i, value)
+        self._weights[b] += count
         counts.insert(i, count)
         self._last[b] = block[-1]
         if len(block) > 2 * BLOCK:
@@ -110,7 +131,23 @@ class RankedValues:
             del block[BLOCK:], counts[BLOCK:]
             self._last[b], self._weights[b] = block[-1], sum(counts)
 
-    def _put(self, b: int, block: list[Any], counts: list[int]) -> None:
+    def _begin(self, value: Any, count: int) -> None:
+        """Take the first value, whose type says how values are held."""
+        code = PACKED.get(type(value))
+        self._packed = type(value) if code else None
+        self._last = array(code) if code else []
+        try:
+            self._put(0, array(code, [value]) if code else [value], [count])
+        except OverflowError:
+            self._unpack()
+            self._put(0, [value], [count])
+
+    def _unpack(self) -> None:
+        """Hold values of any type from now on."""
+        self._packed = None
+        self._blocks, self._last = [list(block) for block in self._blocks], list(self._last)
+
+    def _put(self, b: int, block: Any, counts: list[int]) -> None:
         """Put in a new block before block b."""
         self._blocks.insert(b, block)
         self._counts.insert(b, counts)

@@ -117,13 +117,18 @@ class Plan:
 
     def _kept_as(self, aggregate: Aggregate) -> str:
         """Say what a window leaves for the next of its kind, if some windows leave anything."""
-        if not any(0 < _sliding(lane.windows) <= FEW_KINDS for lane in self.lanes if lane.goes_on):
+        kinds = [_sliding(lane.windows) for lane in self.lanes if lane.goes_on]
+        if not any(kinds):
             return ""
-        stacks = "in DABA Lite" if self.kind == "worst case" else "in two stacks"
+        shared = "in a tree that all kinds share"
+        few = any(0 < sliding <= FEW_KINDS for sliding in kinds)
+        stacks = (
+            ("in DABA Lite" if self.kind == "worst case" else "in two stacks") if few else shared
+        )
         if aggregate.multiset is not None:
             return "windows kept as a multiset"
         if aggregate.holistic:
-            return "windows merged at each report"
+            return f"windows kept {shared}"
         if aggregate.kernel is not None and aggregate.invertible:
             return f"windows kept as a total of whole numbers, or {stacks}"
         return f"windows kept {stacks}"
@@ -286,6 +291,10 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
         merged = "when windows are due, which share no slices"
     elif sliding <= FEW_KINDS:
         merged = "each window goes on from the one before; late changes by a tree (FlatFAT)"
+    else:
+        merged = (
+            "from a total or a tree (FlatFAT) that all kinds share, or a scan: the fewest combines"
+        )
     return KEPT_STORES[kind], merged
 
 

@@ -2,10 +2,10 @@
 
 A window of a key that was reported leaves something behind for the next one, of which most slices are
 the same: a total, two stacks or the deque of DABA Lite (`kernels/loops/kept_windows.py`). Which of them
-follows from what the aggregate declares. Windows of more than a few kinds, and those of aggregates whose
-partials grow with their values, share one tree per key instead (`slice_trees.py`), or a scan where that
-takes fewer combines. All of it is derived from the slices: a state that is saved does not have it, a
-call that fails drops what it may have changed, and the next report builds it again.
+follows from what the aggregate declares. Windows of more than a few kinds share one total per key, which
+goes from one window to the next, or one tree (`slice_trees.py`), or a scan, whichever takes the fewest
+combines. All of it is derived from the slices: a state that is saved does not have it, a call that fails
+drops what it may have changed, and the next report builds it again.
 """
 
 import numpy as np
@@ -47,6 +47,11 @@ def kept_as(partials: Partials) -> int:
     return DABA if partials.store == WORST_CASE else STACKS
 
 
+def climbed(slices: Array) -> int:
+    """Return the combines that trees take for windows of some numbers of slices, at most."""
+    return 2 * int(np.frexp(slices)[1].sum())  # as many levels as a number has bits
+
+
 class KeptColumn:
     """What is kept of the windows of one aggregate, with the fronts beside the slices."""
 
@@ -56,6 +61,7 @@ class KeptColumn:
         self._kernels = partials.kernels
         self._kept = NOTHING
         self._slides = NO_KINDS  # per definition: whether its windows share slices
+        self._shares = False  # whether windows of all kinds share one total
         self._slots = self._empty(np.full(1, NOWHERE))
         self._trees = SliceTrees(arena, partials.kernels)
         arena.beside(self)
@@ -75,10 +81,13 @@ class KeptColumn:
         self._slides = slides
         self._kernels = self.partials.kernels
         self._trees = SliceTrees(self._arena, self._kernels)
-        self._kept = kept_as(self.partials) if kinds <= FEW_KINDS else NOTHING
+        self._kept = kept_as(self.partials)
+        self._shares = kinds > FEW_KINDS
+        if self._shares and self._kept != TOTALS:
+            self._kept = NOTHING
         kind_of = np.full(max(len(slides), 1), NOWHERE)
         if self._kept != NOTHING:
-            kind_of[np.nonzero(slides)[0]] = np.arange(kinds)
+            kind_of[np.nonzero(slides)[0]] = 0 if self._shares else np.arange(kinds)
         self._slots = self._empty(kind_of)
 
     def renew(self, places: int) -> None:
@@ -161,10 +170,10 @@ class KeptColumn:
         return self._slots
 
     def query(self, asked: Asked, windows: Array) -> tuple[Array, ...]:
-        """Return the results of windows: those that go on from the one before, and the others."""
-        if not self.serves:
+        """Return the results of windows, those that go on from the one before and the others."""
+        if not self.serves or len(windows) == 0:
             return self.partials.query(*spans_of(windows))
-        if self._kept == NOTHING:
+        if self._kept == NOTHING or (self._shares and not self._walks(windows)):
             return self._merged(windows, asked.closed)
         outs, behind = self._kernels.outputs(len(windows)), np.empty(len(windows), np.int64)
         loop = getattr(self._kernels.module, LOOPS[self._kept])
@@ -197,14 +206,22 @@ class KeptColumn:
             out[slide], out[~slide] = ours, others
         return outs
 
+    def _walks(self, windows: Array) -> bool:
+        """Whether a total that goes from window to window takes fewer combines than a tree."""
+        if self.partials.aggregate.holistic:  # a tree would hold each value at each of its levels
+            return True
+        lo, hi = windows[:, LO], windows[:, HI]
+        steps = np.abs(np.diff(lo)) + np.abs(np.diff(hi))
+        walked = hi[0] - lo[0] + np.minimum(steps, hi[1:] - lo[1:]).sum()
+        return bool(walked <= climbed(hi - lo))
+
     @staticmethod
     def _pays(windows: Array) -> bool:
         """Whether trees take fewer combines for windows than scans over their slices."""
         lo, hi, _, runs = spans_of(windows)
         alone = np.diff(runs) == 1
         scanned = np.where(alone, 1, 2) * (hi[runs[1:] - 1] - lo[runs[:-1]])
-        climbed = 2 * np.frexp(hi - lo)[1]  # twice the bits of the numbers of slices
-        return bool(climbed.sum() < scanned.sum())
+        return bool(climbed(hi - lo) < scanned.sum())
 
     def leave(self, journal: Journal) -> None:
         """Let totals and deques follow when slices were dropped, while they are still there."""

@@ -21,7 +21,7 @@ LAZY, EAGER, FOLDED = "lazy", "eager", "folded"
 KEPT, WORST_CASE = "kept", "worst case"
 """What a window leaves for the next is kept: by amortised, or by worst-case constant cost."""
 FEW_KINDS = 4
-"""Of more kinds of windows nothing is kept: each would have a front of its own beside the slices."""
+"""More kinds of windows share what is kept: each would have a front of its own beside the slices."""
 
 
 class Partials:

@@ -1,7 +1,7 @@
 """Trees over the slices of those keys whose rows come late (`kernels/loops/slice_trees.py`).
 
 They are made when a window first needs one, with nodes in one array for all keys. When that is full, all
-trees are forgotten and made again as they are needed, in one that is twice as large.
+trees are forgotten and made again as they are needed, in a larger one.
 """
 
 from typing import Any
@@ -27,6 +27,8 @@ from muntin.slicing.limits import Array
 Spans = tuple[Array, Array, Array]
 MANY_NOTES = 64
 """After so many batches with changes, what they changed is noted once."""
+MORE_SLICES = 64
+"""A tree has space for so small a part of its slices in addition."""
 NO_CHANGES = np.zeros((0, CHANGED_COLUMNS), np.int64)
 
 
@@ -118,11 +120,12 @@ class SliceTrees:
         if fits.all():
             return
         made, slices = keys[~fits], (after - first)[~fits]
-        leaves = 1 << np.ceil(np.log2(2 * slices + 2)).astype(np.int64)
+        leaves = 1 << np.ceil(np.log2(slices + slices // MORE_SLICES + 2)).astype(np.int64)
         nodes = 2 * int(leaves.sum())
         if self._top + nodes > len(self.loops.nodes[0]):
             others = marks[marks[:, TREE_END] != NO_TREE, TREE_LEAVES]
-            size = 2 * (nodes + 2 * int(others.sum()))
+            size = nodes + 2 * int(others.sum())
+            size += size // 4
             self.forget(np.arange(len(marks)))
             self._top = 0
             if size > len(self.loops.nodes[0]):
