@@ -105,6 +105,14 @@ EMBEDDED = {
         {"a": mt.Tumbling("1 min"), "s": mt.Session("2 s"), "last": mt.LastN(5, "10 s")}, early=True
     ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
+    "so far, and by a calendar": asked(
+        {
+            "c": mt.Cumulate("20 s", "5 s"),
+            "d": mt.Calendar("1 day", zone="Asia/Kolkata"),
+            "m": mt.Calendar("1 month"),
+        },
+        lateness="15 s",
+    ),
     "conditions": asked(
         {"a": mt.Tumbling("8 s"), "s": mt.Session("2 s")},
         {
