@@ -7,10 +7,18 @@ policy looks at is a dimension of its own, aggregated in the same tree as the us
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.aggregates import Aggregate, Product
 from muntin.aggregates.identity import Identity, functions_of, identity_of
+
+
+class Rule(NamedTuple):
+    """A ready-made policy as a comparison, by which loops find what leaves without its function."""
+
+    kind: str  # "rows" or "age"
+    limit: int
+    column: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,6 +50,7 @@ class SlidePolicy:
     expires: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
     parts: tuple["SlidePolicy", ...] = field(default=(), compare=False)
     made_of: Callable[[Any, Any], Any] | None = field(default=None, compare=False, repr=False)
+    rules: tuple[Rule, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.aggregate, Aggregate):
@@ -73,7 +82,9 @@ class SlidePolicy:
             return first(total[0], old[0]) or second(total[1], old[1])
 
         both = Product(self.aggregate, other.aggregate)
-        return SlidePolicy(f"{self.name} | {other.name}", both, either, parts=(self, other))
+        rules = (*self.rules, *other.rules) if self.rules and other.rules else ()
+        name = f"{self.name} | {other.name}"
+        return SlidePolicy(name, both, either, parts=(self, other), rules=rules)
 
     def known_by(self) -> Identity:
         """Return what a saved state must agree in with the policy that is to continue it."""

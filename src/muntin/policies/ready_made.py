@@ -12,7 +12,7 @@ from muntin.aggregates import Aggregate, Count, LongestRun, Max
 from muntin.aggregates.aggregate import altered, as_is, built_in, named
 from muntin.aggregates.extremes import above
 from muntin.aggregates.runs import Runs
-from muntin.policies.policy import SlidePolicy
+from muntin.policies.policy import Rule, SlidePolicy
 from muntin.windows import microseconds
 
 
@@ -28,7 +28,8 @@ def last(n: int) -> SlidePolicy:
     n = index(n)
     if n < 1:
         raise ValueError(f"last needs a number of values of 1 or more, got {n}")
-    return _built_in(_told("last", n), Count(), lambda total, old: total - old >= n)
+    rule = Rule("rows", n)
+    return _built_in(_told("last", n), Count(), lambda total, old: total - old >= n, rule)
 
 
 def within(duration: Any, column: str | None = None) -> SlidePolicy:
@@ -52,7 +53,8 @@ def within(duration: Any, column: str | None = None) -> SlidePolicy:
     def holds(total: Any, old: Any) -> bool:
         return old is None or _elapsed(old, total) >= size
 
-    return _built_in(_told("within", size, column), Max(column), holds, expires=holds)
+    name, rule = _told("within", size, column), Rule("age", size, column)
+    return _built_in(name, Max(column), holds, rule, expires=holds)
 
 
 def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
@@ -115,10 +117,12 @@ def _built_in(
     name: str,
     aggregate: Aggregate,
     holds: Callable[[Any, Any], Any],
+    rule: Rule | None = None,
     expires: Callable[[Any, Any], Any] | None = None,
 ) -> SlidePolicy:
     """Return a policy of ours: known by its name, in which are all parameters, and its aggregate."""
-    return SlidePolicy(name, aggregate, holds, expires=expires, made_of=holds)
+    rules = () if rule is None else (rule,)
+    return SlidePolicy(name, aggregate, holds, expires=expires, made_of=holds, rules=rules)
 
 
 def _told(name: str, *arguments: Any) -> str:

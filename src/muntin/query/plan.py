@@ -12,8 +12,18 @@ from html import escape
 from muntin.aggregates import Aggregate
 from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
-from muntin.windows import Periodic, Window
-from muntin.windows.window import COLUMN, COUNTS, FROM_ROWS, PUNCTUATION, RANKS, SESSION, TIME
+from muntin.windows import Periodic, Ticking, Window
+from muntin.windows.window import (
+    COLUMN,
+    COUNTS,
+    FROM_ROWS,
+    LAST_ROWS,
+    POLICY,
+    PUNCTUATION,
+    RANKS,
+    SESSION,
+    TIME,
+)
 
 PLANS = (
     "auto",
@@ -29,7 +39,7 @@ SLICED = ("auto", "worst case", "lazy", "eager")
 """Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"
 """The kind of lane with a bucket per window, to compare with."""
-KEEPING = (TIME, COLUMN, RANKS)
+KEEPING = (TIME, COLUMN, RANKS, LAST_ROWS, POLICY)
 """The kinds of lanes in which windows can go on from the one before."""
 KEPT_STORES = {"auto": "kept", "worst case": "worst case"}
 """Plans in which they do, and what their stores are called."""
@@ -300,7 +310,10 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
 
 def _sliding(windows: dict[str, Window]) -> int:
     """Return how many windows share slices with the next of their kind."""
-    return sum(isinstance(w, Periodic) and w.size > w.every for w in windows.values())
+    return sum(
+        isinstance(w, Ticking) or (isinstance(w, Periodic) and w.size > w.every)
+        for w in windows.values()
+    )
 
 
 def _aggregate_line(name: str, aggregate: Aggregate, kept: str) -> str:

@@ -55,7 +55,9 @@ class Requirements:
             isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
             for _, w in windows
         )
-        records = whole_rows or any(isinstance(w, Policy) for _, w in windows)
+        records = whole_rows or any(
+            isinstance(w, Policy) and not w.rules(query.time) for _, w in windows
+        )
         return cls(
             query,
             query.value_columns,

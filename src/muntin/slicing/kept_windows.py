@@ -270,6 +270,17 @@ class KeptColumn:
         if noted:
             self._trees.note(changed[:noted])
 
+    def inserted(self, keys: Array, places: Array, parts: tuple[Array, ...]) -> None:
+        """Let what is kept follow where items were inserted: part j is of keys[j], at places[j]."""
+        if not (self.serves and self.fits):
+            return
+        how = (self._kept, self.partials.aggregate.commutative)
+        kept, runs = (self._grown(), self._trees.grown()), (self._arena.head, self._arena.drift)
+        changed = np.empty((len(places), CHANGED_COLUMNS), np.int64)
+        noted = int(self._kernels.module.insert_kept(keys, places, parts, kept, runs, how, changed))
+        if noted:
+            self._trees.note(changed[:noted])
+
 
 class KeptWindows:
     """What is kept of the windows of one lane, for all its aggregates."""
@@ -337,6 +348,19 @@ class KeptWindows:
         for column, mine in zip(self.columns, parts, strict=True):
             column.replay(log, steps, keys, mine)
         self._reach[keys] += steps  # slices that came between moved those behind them up
+
+    def inserted(self, keys: Array, places: Array, parts: list[tuple[Array, ...] | None]) -> None:
+        """Let what is kept follow where items were inserted, of which all that is beside has moved.
+
+        Part j is of keys[j], now at places[j]; they come key by key, and in order.
+        """
+        self._reach = longer(self._reach, self._arena.keys, 0)
+        if (places - self._arena.drift[keys] >= self._reach[keys]).all():
+            return
+        for column, mine in zip(self.columns, parts, strict=True):
+            if mine is not None:
+                column.inserted(keys, places, mine)
+        np.add.at(self._reach, keys, 1)
 
     def forget(self, keys: Array) -> None:
         """Keep nothing of the windows of some keys."""

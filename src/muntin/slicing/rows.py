@@ -71,6 +71,11 @@ class Rows:
         return self.take(np.lexsort((self.times, self.keys)))
 
 
+def beginnings_of(keys: Array) -> Array:
+    """Return where each key begins among rows that lie key by key."""
+    return np.append(0, np.nonzero(np.diff(keys))[0] + 1)
+
+
 class Objects:
     """Something of the kept rows that is no partial, beside their arena."""
 
@@ -153,9 +158,12 @@ class KeptRows:
 
     def insert(
         self, rows: Rows, parts: list[tuple[Array, ...] | None], journal: Journal
-    ) -> tuple[Array, Array]:
-        """Take rows by key, time and arrival; return the keys and their ranks of first change."""
-        first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
+    ) -> tuple[Array, Array, Array]:
+        """Take rows by key, time and arrival.
+
+        Return the keys, their ranks of first change, and the place of each row.
+        """
+        first = beginnings_of(rows.keys)
         keys = rows.keys[first]
         self.runs.note(journal, keys, rows.times[first])
         new = np.ones((len(rows), ROW_COLUMNS), np.int64)
@@ -168,7 +176,7 @@ class KeptRows:
                 column.put(places, part)
         if self.extra is not None and self._extra_name is not None:
             self.extra.put(places, (rows.extra[self._extra_name],))
-        return keys, cut
+        return keys, cut, places
 
     def places(self, keys: Array, times: Array) -> Array:
         """Return the place of each key's first row at or after a time."""

@@ -36,7 +36,14 @@ from muntin.kernels.loops.slice_log import (
     OPEN,
 )
 from muntin.kernels.loops.slice_partials import replay_step
-from muntin.kernels.loops.slice_trees import NO_TREE, TREE_END, Trees, move_labels, note_change
+from muntin.kernels.loops.slice_trees import (
+    NO_TREE,
+    TREE_END,
+    Trees,
+    label_first,
+    move_labels,
+    note_change,
+)
 
 # The marks of a slot: pointers of the papers, as numbers of slices in their run.
 F = 0  # the first slice of the window
@@ -380,15 +387,54 @@ def replay_kept(
                 open_slot(slots, slot, i, shift, way)
             if i < marks[slot, F] or i >= marks[slot, E]:
                 continue
-            if way == TOTALS and step == NEW:
-                store(backs, U(slot), entered(load(backs, U(slot)), part))
-            elif way == TOTALS:
+            if way == TOTALS and step != NEW:
                 after = load(partials, U(place))
                 store(backs, U(slot), amended(load(backs, U(slot)), before, after, part))
-            elif way == STACKS and commutes and i >= marks[slot, B]:
-                store(backs, U(slot), combine(load(backs, U(slot)), part))
             else:
-                drop_front(slots, slot, trees, key)
+                take_in(kept, slot, i, part, how)
+    return noted
+
+
+def take_in(kept: Any, slot: Any, i: Any, part: Any, how: Any) -> None:
+    """Let what is kept of a slot have a part more in slice i of its window, or forget it."""
+    slots, trees = kept
+    way, commutes = how
+    backs = slots.backs
+    if way == TOTALS:
+        store(backs, U(slot), entered(load(backs, U(slot)), part))
+    elif way == STACKS and commutes and i >= slots.marks[slot, B]:
+        store(backs, U(slot), combine(load(backs, U(slot)), part))
+    else:
+        drop_front(slots, slot, trees, slot // slots.kinds)
+
+
+@entry
+def insert_kept(
+    keys: Any, places: Any, parts: Any, kept: Any, runs: Any, how: Any, changed: Any
+) -> Any:
+    """Let what is kept of windows follow where parts became slices: part j of keys[j], at places[j].
+
+    They come key by key and in order, and all that is beside slices has moved with them. The other
+    arguments, and what is returned, are as in `replay_kept`.
+    """
+    slots, trees = kept
+    marks = slots.marks
+    noted = 0
+    for j in range(len(places)):
+        key, place = keys[j], places[j]
+        label_first(trees, keys, places, j, runs[0][key])
+        noted = note_change(trees, key, place, runs, True, changed, noted)
+        i = place - runs[1][key]
+        part = load(parts, U(j))
+        for slot in range(key * slots.kinds, (key + 1) * slots.kinds):
+            if i >= marks[slot, E]:
+                continue
+            if i < marks[slot, F]:
+                for c in range(MARKS):
+                    marks[slot, c] += 1
+            else:
+                marks[slot, E] += 1
+                take_in(kept, slot, i, part, how)
     return noted
 
 

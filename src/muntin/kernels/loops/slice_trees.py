@@ -196,3 +196,16 @@ def note_change(
     changed[n, CHANGED_KEY] = key
     changed[n, CHANGED_LABEL] = labels[place]
     return n + 1
+
+
+def label_first(trees: Trees, keys: Any, places: Any, j: Any, head: Any) -> None:
+    """Give the second slice of a run the label of the first one that is not new, if part j is the first.
+
+    `places` are those of new slices, in order, and of the keys `keys`.
+    """
+    labels, place = trees.labels, places[j]
+    if place != head or trees.marks[keys[j], TREE_END] == NO_TREE:
+        return
+    while j + 1 < len(places) and keys[j + 1] == keys[j] and places[j + 1] == places[j] + 1:
+        j += 1
+    labels[place + 1] = labels[places[j] + 1]

@@ -328,7 +328,7 @@ class CountLane(MeasuredLane):
         return counts, Prepared(rows, NO_GROUPS, [], self.kept.lift(rows))
 
     def commit(self, prepared: Prepared, journal: Journal) -> None:
-        keys, cut = self.kept.insert(prepared.rows, prepared.kept, journal)
+        keys, cut, _ = self.kept.insert(prepared.rows, prepared.kept, journal)
         journal.items(keys, self._moved_from, self.due)
         self._moved_from[keys] = np.minimum(self._moved_from[keys], self._first_rank[keys] + cut)
         self.due[keys] = ALWAYS

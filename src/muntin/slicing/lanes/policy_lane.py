@@ -18,7 +18,9 @@ from muntin.slicing.lane import Setting
 from muntin.slicing.lanes.context_state import ContextState
 from muntin.slicing.lanes.row_lane import ROW, as_lines
 from muntin.slicing.lanes.tick_lane import TickLane
-from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
+from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.policy_rules import Rules
 from muntin.slicing.partials import Partials
 from muntin.slicing.rows import Rows
 from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
@@ -27,6 +29,8 @@ from muntin.windows import Policy
 
 Left = dict[int, tuple[int, int]]
 """Rows [lo, hi) by the end at which they were left."""
+KINDS = Rules._fields
+"""The kinds of rules that loops know."""
 News = tuple[int, int, int, int, int]
 """A window to report: (start, end, lo, hi, kind)."""
 
@@ -43,8 +47,15 @@ class PolicyLane(TickLane):
         self._states: dict[int, ContextState] = {}
         self._column = setting.time
         self._is_timed = window.policy.expired(None, setting.time) is not None
+        self._rules = rules_of(window, setting)
+
+    @staticmethod
+    def _looks_at_rows(window: Any, setting: Setting) -> bool:
+        return rules_of(window, setting) is None
 
     def _try(self, rows: Rows) -> None:
+        if self._rules is not None:
+            return
         lift = self.window.policy.aggregate.input_lift()
         for row in rows.extra[ROW]:
             lift(row)
@@ -74,29 +85,37 @@ class PolicyLane(TickLane):
         news = (
             self._all_of(state, left, times, after)
             if self._changes
-            else self._news(state, left, times, meta[:, ROW_NEW])
+            else self._news(state, left, meta, self._first_new(key))
         )
         lines = [(key, 0, *line) for line in news]
-        needed = forget(state, times, final)
-        due = self._next(state, times, upto, final)
+        needed = self._forget(key, state, final)
+        due = self._next(key, state, times, upto, final)
         if needed == len(times) and due == NEVER:  # nothing is left, and that is final
             del self._states[key]
         return as_lines(lines), needed, due
 
-    def _next(self, state: ContextState, times: Array, upto: int, final: int) -> int:
+    def _forget(self, key: int, state: ContextState, final: int) -> int:
+        """Forget ends before the last that is final; return the first row that is still needed."""
+        known = state.reported
+        base = max((end for end in known if end <= final), default=None)
+        if base is None:
+            return 0
+        state.reported = {end: content for end, content in known.items() if end >= base}
+        return self._rows_before(key, base) - int(known[base][1])
+
+    def _next(self, key: int, state: ContextState, times: Array, upto: int, final: int) -> int:
         """Return the next end at which there may be something to report, or to forget."""
         ends = sorted(state.reported)
-        coming = times[np.searchsorted(times, ends[-1]) :] if ends else times
         changing = [end + self.lateness.longest for end in ends if end > final]
-        due = min(changing, default=NEVER)
+        due, tick = min(changing, default=NEVER), self.window.first_end(upto)
         if ends and state.reported[ends[-1]][1] and (self._is_timed or not self._changes):
-            tick = self.window.first_end(upto)
             due = min(due, tick if tick <= int(times[-1]) + self._idle else NEVER)
         if self._changes and len(times) and self._life_ends(times) > upto:
             due = min(due, self._life_ends(times))
-        if len(coming):
-            soon = ends_after_rows(self.window, coming, END_OF_TIME)
-            due = min(due, int(soon[soon > upto].min(initial=NEVER)))
+        since = max(tick - self.window.every, ends[-1] if ends else ALWAYS)
+        coming = self._rows_before(key, since)
+        if coming < len(times):
+            due = min(due, self.window.first_end(int(times[coming])))
         return due
 
     def _enforce(self, key: int, state: ContextState, times: Array, upto: int) -> Left:
@@ -104,29 +123,27 @@ class PolicyLane(TickLane):
 
         The tree is put back only at the end: if the policy raises, it is rebuilt the next time.
         """
-        rows, fresh = self._rows(key), self._fresh.get(key, NEVER)
-        known, tree = state.reported, state.context
+        fresh, known, context = int(self._fresh[key]), state.reported, state.context
         reached = max(known, default=ALWAYS)
-        if tree is None or fresh < reached:
+        if context is None or fresh < reached:
             reached = max((end for end in known if end <= fresh), default=ALWAYS)
-            hi = int(np.searchsorted(times, reached))
-            tree = Amta(self.window.policy.aggregate)
-            tree.bulk_insert(rows[hi - known[reached][1] : hi] if reached in known else ())
+            hi = self._rows_before(key, reached)
+            context = self._begin(key, hi - known[reached][1] if reached in known else hi, hi)
         else:
-            hi = int(np.searchsorted(times, reached))
-        state.context, begin = None, reached
-        if not len(tree):  # until the next row there is nothing to report
+            hi = self._rows_before(key, reached)
+        state.context, count, begin = None, len(context), reached
+        if not count:  # until the next row there is nothing to report
             reached = max(reached, int(times[hi])) if hi < len(times) else upto
+        last, coming = int(times[-1]) if len(times) else ALWAYS, np.ascontiguousarray(times[hi:])
+        ends = self._ends(coming, reached, min(upto, max(last, -FAR) + self._idle))
+        stops = np.searchsorted(coming, ends) + hi
+        first = self._left_at(key, context, hi, ends, stops)
         left: Left = {}
-        last = int(times[-1]) if len(times) else ALWAYS
-        ends = self._ends(times[hi:], reached, min(upto, max(last, -FAR) + self._idle))
-        for end, stop in zip(ends.tolist(), np.searchsorted(times, ends).tolist(), strict=True):
-            if not len(tree) and stop == hi and end not in known:
-                continue
-            self._pass(tree, rows[hi:stop], end, times[:stop], rows[:stop])
-            hi = stop
-            left[end] = hi - len(tree), hi
-        state.context = tree
+        for end, lo, stop in zip(ends.tolist(), first.tolist(), stops.tolist(), strict=True):
+            if count or stop > hi or end in known:
+                left[end] = lo, stop
+            hi, count = stop, stop - lo
+        state.context = context if self._rules is None else range(count)
         if self._changes:
             for end in [end for end in known if end > begin and end not in left]:
                 del known[end]
@@ -134,20 +151,45 @@ class PolicyLane(TickLane):
                 left[self._life_ends(times)] = len(times), len(times)
         return left
 
+    def _begin(self, key: int, lo: int, hi: int) -> Any:
+        """Return the context of a key of whose rows [lo, hi) are left."""
+        if self._rules is not None:
+            return range(hi - lo)
+        tree = Amta(self.window.policy.aggregate)
+        tree.bulk_insert(self._rows(key)[lo:hi])
+        return tree
+
     def _ends(self, times: Array, reached: int, upto: int) -> Array:
         """Return the ends at which what is left may have changed, or all if all are reported."""
         if self._changes and not self._is_timed:
             return ends_after_rows(self.window, times, upto)
         return all_ends(self.window, reached, upto)
 
-    def _pass(self, tree: Amta, rows: Array, end: int, times: Array, before: Array) -> None:
+    def _left_at(self, key: int, context: Any, hi: int, ends: Array, stops: Array) -> Array:
+        """Enforce the policy on the rows from `hi` on; return the first row that is left at each end."""
+        left = np.empty(len(ends), np.int64)
+        if self._rules is None:
+            for j, (end, stop) in enumerate(zip(ends.tolist(), stops.tolist(), strict=True)):
+                self._pass(context, key, (hi, stop), end)
+                left[j], hi = stop - len(context), stop
+            return left
+        head = int(self.kept.runs.head[key])
+        bounds, meta = (head + hi - len(context), head + hi), self.kept.runs.meta
+        enforce = compiled_loops().left_by_rules
+        enforce(meta, bounds, ends, stops + head, self._rules, self._is_timed, left)
+        return left - head
+
+    def _pass(self, tree: Amta, key: int, rows: tuple[int, int], end: int) -> None:
         """Enforce the policy on the rows before an end, and then at that time."""
-        holds = self.window.policy.on_partials()
-        for row in rows:
+        holds, kept = self.window.policy.on_partials(), self._rows(key)
+        lo, hi = rows
+        for row in kept[lo:hi]:
             tree.insert(row)
             tree.evict_while(holds)
         if self._is_timed and len(tree):
-            now = _later(before[-1][self._column], end - int(times[-1]))
+            place = int(self.kept.runs.head[key]) + hi - 1
+            later = end - int(self.kept.runs.meta[place, ROW_TIME])
+            now = _later(kept[hi - 1][self._column], later)
             tree.evict_while(self.window.policy.expired(now, self._column))
 
     def _all_of(self, state: ContextState, left: Left, times: Array, after: int) -> Iterator[News]:
@@ -157,9 +199,9 @@ class PolicyLane(TickLane):
             state.reported[end] = (start, hi - lo)
             yield start, end, lo, hi, UPDATE if end <= after else RESULT
 
-    def _news(self, state: ContextState, left: Left, times: Array, new: Array) -> Iterator[News]:
-        """Write down what is left and yield what of it is news."""
-        known = state.reported
+    def _news(self, state: ContextState, left: Left, meta: Array, fresh: int) -> Iterator[News]:
+        """Write down what is left and yield what of it is news; new rows are at `fresh` or behind it."""
+        known, times, new = state.reported, meta[:, ROW_TIME], meta[:, ROW_NEW]
         for end, (lo, hi) in left.items():
             start, count = int(times[lo]) if lo < hi else end, hi - lo
             was, before = known.get(end, (end, 0))
@@ -168,7 +210,7 @@ class PolicyLane(TickLane):
             if said and (was != start or count == 0):
                 yield was, end, 0, 0, RETRACT
                 said = False
-            if count and not (said and before == count and not new[lo:hi].any()):
+            if count and not (said and before == count and not new[max(lo, fresh) : hi].any()):
                 yield start, end, lo, hi, UPDATE if said else RESULT
 
     def plain(self) -> dict[str, Any]:
@@ -191,14 +233,13 @@ def _later(time: Any, microseconds: int) -> Any:
     return time + microseconds
 
 
-def forget(state: ContextState, times: Array, final: int) -> int:
-    """Forget ends before the last that is final; return the first row that is still needed."""
-    known = state.reported
-    base = max((end for end in known if end <= final), default=None)
-    if base is None:
-        return 0
-    state.reported = {end: content for end, content in known.items() if end >= base}
-    return int(np.searchsorted(times, base)) - int(known[base][1])
+def rules_of(window: Policy, setting: Setting) -> Rules | None:
+    """Return a policy as rules for loops, if it is made of comparisons of rows."""
+    rules = window.rules(setting.time)
+    if not rules:
+        return None
+    least = {kind: min((r.limit for r in rules if r.kind == kind), default=NEVER) for kind in KINDS}
+    return Rules(**least)
 
 
 def check_left(state: ContextState, times: Array) -> None:

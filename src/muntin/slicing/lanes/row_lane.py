@@ -26,7 +26,7 @@ from muntin.slicing.lane import (
 from muntin.slicing.limits import ALWAYS, END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import Expected
-from muntin.slicing.rows import KeptRows, Rows
+from muntin.slicing.rows import KeptRows, Rows, beginnings_of
 from muntin.slicing.since import Since
 from muntin.slicing.tables import (
     HI,
@@ -54,8 +54,6 @@ class RowLane(Lane):
     """
 
     IN_LIVES: ClassVar[bool] = True
-    NEEDS_ROWS: ClassVar[bool] = True
-    """Whether the window looks at rows as dicts."""
 
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         self.names = [name]
@@ -65,7 +63,8 @@ class RowLane(Lane):
         self.lateness = setting.lateness
         self.keys = 0
         held: list[Partials | None] = [*partials]
-        self.kept = KeptRows(held, ROW if self.NEEDS_ROWS else None)
+        self._needs_rows = self._looks_at_rows(window, setting)
+        self.kept = KeptRows(held, ROW if self._needs_rows else None)
         self._changes = setting.changes
         self._ordered = setting.ordered
         self._idle = END_OF_TIME + FAR if setting.idle is None else setting.idle  # from any time
@@ -75,8 +74,8 @@ class RowLane(Lane):
         self._unknown = ALWAYS
         self._due = np.zeros(0, np.int64)  # the watermark at which a key is looked at again
         self.since = Since()
-        # The time of the earliest new row, for keys that have some.
-        self._fresh: dict[int, int] = {}
+        # The time of the earliest new row of each key, NEVER if there is none.
+        self._fresh = np.zeros(0, np.int64)
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -114,6 +113,7 @@ class RowLane(Lane):
         self._first_rank = longer(self._first_rank, self.kept.runs.keys, 0)
         self._begins = longer(self._begins, self.kept.runs.keys, self._unknown)
         self._due = longer(self._due, self.kept.runs.keys, NEVER)
+        self._fresh = longer(self._fresh, self.kept.runs.keys, NEVER)
         if self._ordered:
             self._time = longer(self._time, self.kept.runs.keys, watermark)
 
@@ -124,7 +124,7 @@ class RowLane(Lane):
     def keep_keys(self, alive: Array) -> None:
         padded = np.append(alive, np.zeros(self.kept.runs.keys - len(alive), np.bool_))
         self.keys = int(np.count_nonzero(alive))
-        for name in ("_first_rank", "_begins", "_due"):
+        for name in ("_first_rank", "_begins", "_due", "_fresh"):
             setattr(self, name, getattr(self, name)[padded])
         if self._ordered:
             self._time = self._time[padded]
@@ -135,7 +135,6 @@ class RowLane(Lane):
 
     def _renumber(self, numbers: dict[int, int]) -> None:
         """Know keys by new numbers, and forget those that have none."""
-        self._fresh = {numbers[key]: t for key, t in self._fresh.items() if key in numbers}
 
     # Rows come in
 
@@ -152,7 +151,13 @@ class RowLane(Lane):
 
     @property
     def extra(self) -> dict[Any, np.dtype[Any]]:
-        return {ROW: np.dtype(object)} if self.NEEDS_ROWS else {}
+        return {ROW: np.dtype(object)} if self._needs_rows else {}
+
+    @staticmethod
+    def _looks_at_rows(window: Any, setting: Setting) -> bool:
+        """Whether the window looks at rows as dicts."""
+        del window, setting
+        return True
 
     def try_rows(self, rows: Rows) -> None:
         super().try_rows(rows)
@@ -164,11 +169,14 @@ class RowLane(Lane):
     def commit(self, prepared: Prepared, journal: Journal) -> None:
         """Keep the rows."""
         rows = prepared.rows
-        keys, _ = self.kept.insert(rows, prepared.kept, journal)
-        journal.entries(self._fresh, keys.tolist())
-        first = np.append(0, np.nonzero(np.diff(rows.keys))[0] + 1)
-        for key, time in zip(keys.tolist(), rows.times[first].tolist(), strict=True):
-            self._fresh[key] = min(time, self._fresh.get(key, NEVER))
+        keys, _, places = self.kept.insert(rows, prepared.kept, journal)
+        journal.items(keys, self._fresh)
+        first = rows.times[beginnings_of(rows.keys)]
+        self._fresh[keys] = np.minimum(self._fresh[keys], first)
+        self._inserted(prepared, keys, places, journal)
+
+    def _inserted(self, prepared: Prepared, keys: Array, places: Array, journal: Journal) -> None:
+        """Note that rows of some keys were inserted at some places."""
 
     # The watermark advances
 
@@ -176,6 +184,24 @@ class RowLane(Lane):
         """Report the windows that are complete or have changed, and retract those that are no more."""
         before = self._time
         self._time = np.maximum(watermark, before)
+        windows = self._found(before, journal)
+        valued = windows[:, HI] > windows[:, LO]
+        full = windows if valued.all() else windows[valued]
+        report = Report(windows, self._results(full, journal))
+        if len(self.since):
+            self.since.hide(report, self.kept.runs.meta[full[:, LO], ROW_TIME])
+        return report
+
+    def _results(self, windows: Array, journal: Journal) -> list[tuple[Array, ...]]:
+        """Return the results of windows that have rows, which come key by key."""
+        del journal
+        lo, hi = (np.ascontiguousarray(windows[:, c]) for c in (LO, HI))
+        keys = beginnings(windows[:, KEY])
+        runs = beginnings(windows[:, KEY], np.diff(lo) < 0)
+        return [column.query(lo, hi, keys, runs) for column in self.partials]
+
+    def _found(self, before: Array, journal: Journal) -> Array:
+        """Return the windows to report, key by key; they were reported up to `before`."""
         final = self.lateness.past(self._time)
         found = [NO_WINDOWS]
         visited = self._visited()
@@ -184,16 +210,8 @@ class RowLane(Lane):
             place = key if self._ordered else 0
             after, upto, past = (int(times[place]) for times in (before, self._time, final))
             found.append(self._report(key, after, upto, past, journal))
-        self._fresh = {}
-        windows = np.concatenate(found)
-        valued = windows[:, HI] > windows[:, LO]
-        lo, hi = (np.ascontiguousarray(windows[valued, c]) for c in (LO, HI))
-        keys = beginnings(windows[valued, KEY])
-        runs = beginnings(windows[valued, KEY], np.diff(lo) < 0)
-        report = Report(windows, [column.query(lo, hi, keys, runs) for column in self.partials])
-        if len(self.since):
-            self.since.hide(report, self.kept.runs.meta[lo, ROW_TIME])
-        return report
+            self._fresh[key] = NEVER
+        return np.concatenate(found)
 
     def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
         """Return the windows of one key to report, and forget the rows that none needs any more."""
@@ -202,7 +220,7 @@ class RowLane(Lane):
         meta = runs.meta[head : head + count]
         found, needed, self._due[key] = self._find(key, meta, after, upto, final)
         found[:, [LO, HI]] += head
-        meta[:, ROW_NEW] = 0
+        meta[self._first_new(key) :, ROW_NEW] = 0
         runs.drop_front(np.array([key]), np.array([needed]), journal)
         self._first_rank[key] += needed
         return found
@@ -218,16 +236,36 @@ class RowLane(Lane):
         """
         raise NotImplementedError(f"windows of {self.kind!r} are not found key by key")
 
+    def _first_new(self, key: int) -> int:
+        """Return the number of kept rows of a key before the first new one."""
+        return self._rows_before(key, int(self._fresh[key]))
+
+    def _rows_before(self, key: int, time: int) -> int:
+        """Return the number of kept rows of a key before a time. Cost: O(log n)."""
+        place = self.kept.places(np.array([key]), np.array([time]))
+        return int(place[0] - self.kept.runs.head[key])
+
     def _visited(self) -> list[int]:
         """Return the keys that may have something to report or to forget."""
+        visited: list[int] = self._to_look_at().tolist()
+        return visited
+
+    def _to_look_at(self) -> Array:
+        """Return the keys that have new rows, or may have something to report or to forget."""
         due = self._due[: self.keys] <= (self._time[: self.keys] if self._ordered else self._time)
-        return sorted({*np.nonzero(due)[0].tolist(), *self._fresh})
+        return np.nonzero(due | (self._fresh[: self.keys] < NEVER))[0]
 
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
         """Note what a report will change of some keys; contexts are told their rows again."""
-        runs, keys = self.kept.runs, np.array(visited, np.int64)
-        journal.items(span(runs.head[keys], runs.length[keys]), runs.meta[:, ROW_NEW])
-        journal.items(keys, self._first_rank, self._due)
+        self._note_reported(np.array(visited, np.int64), journal)
+
+    def _note_reported(self, keys: Array, journal: Journal) -> None:
+        """Note what a report changes of some keys: the new rows of each are new no more."""
+        runs = self.kept.runs
+        first = self.kept.places(keys, self._fresh[keys])
+        new = span(first, runs.head[keys] + runs.length[keys] - first)
+        journal.items(new, runs.meta[:, ROW_NEW])
+        journal.items(keys, self._first_rank, self._due, self._fresh)
 
     def _rows(self, key: int) -> Array:
         """Return the kept rows of a key as dicts."""
@@ -235,6 +273,10 @@ class RowLane(Lane):
         head = int(self.kept.runs.head[key])
         rows: Array = self.kept.extra.array[head : head + int(self.kept.runs.length[key])]
         return rows
+
+    def _with_new(self) -> list[int]:
+        keys: list[int] = np.nonzero(self._fresh[: self.keys] < NEVER)[0].tolist()
+        return keys
 
     def _with_rows(self) -> list[int]:
         keys: list[int] = np.nonzero(self.kept.runs.length)[0].tolist()
@@ -266,7 +308,7 @@ class RowLane(Lane):
             "since": self.since.plain(self.keys),
             "time": self._time[: self.keys] if self._ordered else self._time,
             "first_rank": self._first_rank[: self.keys],
-            "fresh": list(self._fresh.items()),
+            "fresh": [(key, int(self._fresh[key])) for key in self._with_new()],
             "begins": self._begins[: self.keys],
             "unknown": self._unknown,
         }
@@ -285,10 +327,10 @@ class RowLane(Lane):
         self._first_rank[:keys] = ranks
         self._begins[:keys] = whole(plain["begins"], count=keys)
         self._due[:keys] = ALWAYS
-        self._fresh = {int(key): int(time) for key, time in plain["fresh"]}
-        for key, moment in self._fresh.items():
+        for key, moment in plain["fresh"]:
             if moment not in self._times_of(key):
                 raise ValueError(f"no row of key {key} came at {moment}")
+            self._fresh[key] = moment
 
     def _times_of(self, key: int) -> Array:
         """Return the times of a key's rows, or raise ValueError if there is no such key."""

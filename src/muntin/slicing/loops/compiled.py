@@ -8,6 +8,8 @@ from muntin.slicing.loops import (
     arena_moves,
     grid_reports,
     grid_slices,
+    last_rows,
+    policy_rules,
     punctuated_slices,
     session_slices,
 )
@@ -15,5 +17,13 @@ from muntin.slicing.loops import (
 
 @cache
 def compiled_loops() -> ModuleType:
-    """Return the compiled loops of runs, grids, reports, sessions and punctuations."""
-    return load_loops(arena_moves, grid_slices, grid_reports, session_slices, punctuated_slices)
+    """Return the compiled loops of runs, grids, reports, sessions, punctuations and rows."""
+    return load_loops(
+        arena_moves,
+        grid_slices,
+        grid_reports,
+        session_slices,
+        punctuated_slices,
+        last_rows,
+        policy_rules,
+    )
