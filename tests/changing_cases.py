@@ -146,7 +146,7 @@ def made_case(number, changes=CHANGES, shards=0):
     stream = stream if case.idle is None else parted(chance, stream)
     steps = [step_of(event) for event in stream]
     for i in range(chance.choice((0, 1, 2, 3, 5)) if changes else 0):
-        names = [f"{i}{j}" for j in range(chance.choice((1, 1, 2)))]
+        names = [f"{i}{j}" for j in range(chance.choice((1, 1, 2, 3)))]
         some = tuple(some_change(chance, name, case, changes) for name in names)
         step = (chance.choice(("change", "change", "reopen")), some)
         steps.insert(chance.randrange(len(steps)), step)
@@ -268,9 +268,15 @@ class Changed:
         return not too_short(query)
 
     def calls(self, changes, consumer, *, at_once=False):
-        """Yield what makes sense of some changes; at once no name can go and come."""
+        """Yield what makes sense of some changes; at once no name can go and come.
+
+        Of several changes of the lateness at once only the last one is seen.
+        """
         removed = set()
-        for change in changes:
+        last = max((i for i, c in enumerate(changes) if c[0] == "change_lateness"), default=-1)
+        for i, change in enumerate(changes):
+            if at_once and change[0] == "change_lateness" and i < last:
+                continue
             call = self.resolve(change)
             if call is None or (at_once and call[1] in removed):
                 continue

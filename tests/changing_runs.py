@@ -117,13 +117,13 @@ RUNS = count()
 class Stream:
     """A run of a stream: shards in some workers, of which each has its copies."""
 
-    def __init__(self, query, stores, chance):
+    def __init__(self, query, stores, chance, plan="auto"):
         self.query, self.stores, self.chance = query, stores, chance
         self.workers = [Copies(), Copies(most=chance.choice((0, 1 << 30)))]
         needed = {*query.columns, *KEYS, "t", "mark", "v"}
         self.schema = pa.schema([field for field in SCHEMA if field.name in needed])
         empty = pa.Table.from_batches([], self.schema)
-        self.packing = Packing(f"run {next(RUNS)}", query, empty)
+        self.packing = Packing(f"run {next(RUNS)}", query, empty, plan=plan)
 
     def take(self, rows, watermark):
         """Take a micro-batch in some partitions, of which some tasks fail; return what is reported."""

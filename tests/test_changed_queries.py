@@ -6,8 +6,21 @@ import pyarrow as pa
 import pytest
 
 import muntin as mt
+from muntin.query.operator import LOOK_EVERY
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
+
+
+class Fours(mt.ContextFreeWindow):
+    """A window of one's own: [0, 4), [4, 8), ..."""
+
+    def next_edge(self, t):
+        return (t // 4 + 1) * 4
+
+    def closed(self, after, upto):
+        for end in range((after // 4 + 1) * 4, upto + 1, 4):
+            yield end - 4, end
+
 
 SUMS = {"n": mt.Count(), "s": mt.Sum("v")}
 LIST = {"c": mt.Collect("v")}
@@ -177,6 +190,66 @@ def test_a_state_serves_a_query_with_nothing_in_common_but_its_keys():
     ):
         with pytest.raises(mt.SnapshotError, match="of another query"):
             refused.restore(operator.snapshot())
+
+
+def test_aggregates_are_added_at_once_of_which_one_is_over_some_windows():
+    asked = query({"w": mt.Tumbling(10), "x": mt.Tumbling(5)}, {"n": mt.Count()})
+    operator = asked.operator()
+    process(operator, 1)
+    more = {"s": mt.Sum("v"), "m": mt.Median("v").over("w")}
+    operator = replace(asked, aggregates=more).restore(operator.snapshot())
+    process(operator, 13, 18)
+    table = operator.advance(20)
+    assert told(table, "w") == [(0, 10, None, None), (10, 20, 31, 15.5)]
+    assert told(table, "x") == [(0, 5, None, None), (10, 15, 13, None), (15, 20, 18, None)]
+
+
+def test_a_window_that_was_added_stays_whole_when_another_is():
+    """In an ordered stream slices are joined where windows end; an added window knew of its ends."""
+    operator = query({"a": mt.Session(10)}, {"n": mt.Count()}, ordered=True, keys="k").operator()
+    process(operator, 1, k=["a"])
+    operator.add_window("b", mt.Sliding(5, 7))
+    process(operator, 9, 14, k=["a", "b"])
+    operator.add_window("c", mt.Tumbling(8))
+    assert told(process(operator, 15, k=["a"]), "b") == [(7, 12, "a", 1)]
+
+
+@pytest.mark.parametrize("window", [Fours(), mt.Cumulate(6, 3), mt.Fixed(3, 4)])
+def test_windows_that_are_listed_wait_for_keys(window, monkeypatch):
+    monkeypatch.setattr("muntin.query.operator.MANY_KEYS", 1)
+    operator = query({"w": window}, {"n": mt.Count()}, ordered=True, keys="k").operator()
+    process(operator, 4, k=["a"])
+    for watermark in range(20, 20 + 2 * LOOK_EVERY):
+        operator.advance(watermark)
+    assert operator.counters.keys == 0
+    found = process(operator, 88, 99, k=["a", "a"])
+    assert (len(found) > 0) == (not isinstance(window, mt.Fixed))
+
+
+def test_a_punctuation_knows_of_rows_from_before_it_was_added_when_their_key_was_forgotten(
+    monkeypatch,
+):
+    monkeypatch.setattr("muntin.query.operator.MANY_KEYS", 1)
+    operator = query({"w": mt.Tumbling(10)}, LIST, keys="k").operator()
+    process(operator, 5, k=["a"], p=[False])
+    operator.add_window("p", mt.Punctuation("p"))
+    for watermark in range(20, 20 + 2 * LOOK_EVERY):
+        operator.advance(watermark)
+    assert operator.counters.keys == 0
+    process(operator, 61, 63, 68, k=["a"] * 3, p=[False, True, True])
+    assert told(operator.advance(70), "p") == [(63, 68, "a", [63])]
+
+
+def test_changes_begin_with_nulls_whose_type_is_not_known():
+    """`Last` of nulls is null, a count of them 0, and a sum that was added has no value."""
+    aggregates = {"n": mt.Count("v"), "last": mt.Last("v", nulls=True)}
+    operator = query({"w": mt.Tumbling(5)}, aggregates, emit="changes", lateness=20).operator()
+    operator.process({"t": [1, 6], "v": [None, None]})
+    operator.add_aggregate("m", mt.Count("v"))
+    found = told(operator.advance(10), "w")
+    assert found == [(0, 5, 0, None, None)]
+    operator.process({"t": [12, 17, 23], "v": [None, None, 3]})
+    assert told(operator.advance(25), "w") == [(10, 15, 0, None, 0), (20, 25, 1, 3, 1)]
 
 
 class Blocks(dict):

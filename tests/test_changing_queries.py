@@ -6,11 +6,13 @@
 import pytest
 
 import muntin as mt
+from tests.changing_beside import run_beside
 from tests.changing_cases import made_case
 from tests.changing_runs import run_operator, run_shards
 
 CASES = 250
 SHARD_CASES = 40
+BESIDE = 40
 
 
 @pytest.mark.parametrize("first", range(0, 8 * CASES, CASES))
@@ -31,6 +33,18 @@ def run(runner, number, shards=0):
     except Exception as error:
         error.add_note(f"python -m scripts.changing --seed {number} --count 1 --shards {shards}")
         raise
+
+
+@pytest.mark.parametrize(
+    ("first", "shards"), [(0, 0), (BESIDE, 0), (2 * BESIDE, 0), (0, 1), (0, 3)]
+)
+def test_an_added_window_reports_what_one_does_that_was_always_there(first, shards):
+    for number in range(first, first + BESIDE):
+        try:
+            run_beside(number, shards)
+        except Exception as error:
+            error.add_note(f"run_beside({number}, {shards})")
+            raise
 
 
 @pytest.mark.parametrize("runner", [run_operator, run_shards])

@@ -24,8 +24,11 @@ def a_batch(draw, now, ordered, numbers):
 
 def follow(current, table):
     """Keep what a consumer has by a table of results; updates and retractions are of what it has."""
+    told = set()
     for row in table.to_pylist():
         window = (row["k"],), row["window"], row["start"], row["end"]
+        assert window not in told, f"{window} came twice in one table"
+        told.add(window)
         if row["kind"] == "retract":
             del current[window]
         else:
@@ -129,3 +132,15 @@ def test_a_measured_column_may_have_the_name_of_what_windows_look_at():
     found = {(r["window"], r["start"], r["end"]): r["n"] for r in result.to_pylist()}
     assert found[("p", 1, 3)] == 2
     assert found[("d", 0, 10)] == 2
+
+
+def test_a_window_that_is_cut_off_from_a_longer_one_at_once_is_an_update():
+    query = mt.Query(
+        time="t", windows={"p": BY_COLUMN}, aggregates={"c": mt.Collect("t")}, lateness=60
+    )
+    operator = query.operator()
+    operator.process({"t": [40, 35], "p": [True, False]})
+    operator.advance(47)
+    operator.process({"t": [35, -2], "p": [True, False]})
+    found = [(r["start"], r["end"], r["kind"], r["c"]) for r in operator.advance(62).to_pylist()]
+    assert sorted(found) == [(-2, 35, "result", [-2]), (35, 40, "update", [35, 35])]

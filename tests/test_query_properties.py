@@ -419,7 +419,7 @@ def test_a_long_silence_costs_nothing_in_windows_of_ones_own_either(emit, plan):
     assert len(asked) < 1000
 
 
-@PLANS
+@pytest.mark.parametrize("plan", ["auto", "eager", "naive", "buckets"])
 @QUICK
 @given(
     stream=streams(),

@@ -6,6 +6,8 @@ skipped by its name, without its code; of a window whose slices others share, on
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,17 @@ class Change:
             state.lives.hold([*after.aggregates], state.lanes_of_lives)
         state.grow_keys()
 
+    @cached_property
+    def _both(self) -> Query:
+        """The query with all that lanes may have on the way."""
+        before, after = self._before, self._after
+        return replace(
+            before,
+            windows={**before.windows, **after.windows},
+            aggregates={**before.aggregates, **after.aggregates},
+            lateness=min(before.allowed, after.allowed),
+        )
+
     def _kind_of(self, name: str, window: Window) -> str:
         return lane_of(self._before, self._plan.kind, name, window)[0]
 
@@ -109,7 +122,7 @@ class Change:
         return Joining(joining.latest, state.lives.last.copy(), ALWAYS)
 
     def _made(self, kind: str, windows: dict[str, Window], aggregates: tuple[str, ...]) -> Lane:
-        planned = plan_lane(self._before, self._plan.kind, kind, windows, aggregates)
+        planned = plan_lane(self._both, self._plan.kind, kind, windows, aggregates)
         return build_lane(self._plan, planned, self._state.bound, self._state.lateness)
 
     def _remove_window(self, name: str) -> None:

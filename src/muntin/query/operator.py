@@ -572,6 +572,11 @@ class Operator:
         """What was done so far, and what is held now."""
         return self._state.counted()
 
+    @property
+    def done(self) -> Counters:
+        """What was done so far; what is held, which takes longer, is not counted."""
+        return self._state.done()
+
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")

@@ -124,17 +124,21 @@ class OperatorState:
         last = self.last[: len(self.keys)].copy()
         return Joining(max(self.latest, watermark), last, self.forgotten)
 
+    def done(self) -> Counters:
+        """Return what was done so far; what is held is not counted."""
+        combines = sum(column.combines for lane in self.lanes for column in lane.partials)
+        return replace(self.counters, combines=combines)
+
     def counted(self) -> Counters:
         """Return what was done so far, and what is held now."""
         waiting = 0 if self.lives is None else self.lives.rows_waiting
         others = [self.keys] if self.lives is None else [self.keys, self.lives]
         return replace(
-            self.counters,
+            self.done(),
             slices=sum(lane.slice_count for lane in self.lanes),
             rows_kept=sum(lane.rows_kept for lane in self.lanes) + waiting,
             keys=len(self.keys),
             state_bytes=sum(lane.bytes for lane in self.lanes) + sum(map(Measure().fields, others)),
-            combines=sum(column.combines for lane in self.lanes for column in lane.partials),
         )
 
     def plain(self) -> dict[str, Any]:

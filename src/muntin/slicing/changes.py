@@ -144,16 +144,20 @@ class Changes:
     def retype(self, i: int, kernels: SliceKernels) -> None:
         """Hold results of another type, because only nulls came so far."""
         at = sum(len(other.results) for other in self._outputs[:i])
-        behind, nothing = at + len(self._outputs[i].results), (0,) * len(kernels.results)
+        behind = at + len(self._outputs[i].results)
+        told = _of_nulls(self._aggregates[i], kernels)
+
+        def retyped(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            lacks = int(values[at] is None)
+            return (*values[:at], *(_item(array, lacks) for array in told), *values[behind:])
+
         for entries in self._log.values():
             entries[:] = [
-                e
-                if e.values is None
-                else replace(e, values=(*e.values[:at], *nothing, *e.values[behind:]))
-                for e in entries
+                e if e.values is None else replace(e, values=retyped(e.values)) for e in entries
             ]
+        lacks = np.array([value is None for value in self._last[i][0].tolist()], np.int64)
         self._outputs[i] = kernels
-        self._last[i] = _nothing(kernels, len(self._known))
+        self._last[i] = tuple(array[lacks] for array in told)
 
     def apply(self, report: Report, final: Array, journal: Journal) -> Report:
         """Leave out what has not changed; windows that end by `final` (of all, or each key) stay."""
@@ -314,6 +318,15 @@ def _item(array: Array, at: int) -> Any:
 def _nothing(kernels: SliceKernels, count: int) -> tuple[Array, ...]:
     """Return results that mean nothing, and are the same in every process."""
     return tuple(np.zeros(count, dtype) for dtype in kernels.results)
+
+
+def _of_nulls(aggregate: Aggregate, kernels: SliceKernels) -> tuple[Array, ...]:
+    """Return what is told of a window of nulls only, and of one without a result."""
+    if kernels.columns is None:
+        return (np.array([aggregate.lower(aggregate.identity), None], object),)
+    told = tuple(_told(aggregate, [*_nothing(kernels, 2)]))
+    has_result = aggregate.lower(aggregate.identity) is not None
+    return without(told, np.array([False, has_result]))
 
 
 def _picked(array: Array, places: Array) -> Array:

@@ -169,13 +169,19 @@ class Edges:
         upto = max(upto, *(past.upto for past in self._past), ALWAYS)
         return Edges(windows, [*self._past, Past(upto, self._lattice, self._known, starts)])
 
-    def had(self, values: Array) -> Array:
-        """Whether the measure was cut at these values before the last turn, or is only cut since."""
-        if not self._past:
+    @property
+    def turned(self) -> int:
+        """The value up to which the measure was cut by edges of other windows."""
+        return self._past[-1].upto if self._past else ALWAYS
+
+    def had(self, values: Array, turned: int) -> Array:
+        """Whether these values were edges before the turns that go no further, or are only since."""
+        pasts = [past for past in self._past if past.upto <= turned]
+        if not pasts:
             return np.ones(len(values), np.bool_)
-        *earlier, last = self._past
+        *earlier, last = pasts
         had: Array = _through(earlier, values, last.floor(values)) == values
-        for past in self._past:
+        for past in pasts:
             if past.starts is not None:
                 had &= (values > past.upto) | (past.starts.floor(values) == values)
         return had | (values > last.upto)
@@ -290,6 +296,7 @@ class EveryRow:
 
     step = 0
     known = None
+    turned = ALWAYS
 
     def turn(
         self, windows: Sequence[ContextFreeWindow], upto: int, starts: Lattice | None
@@ -305,8 +312,9 @@ class EveryRow:
     def forget(self, before: int) -> None:
         """Forget edges before a value: there are none."""
 
-    def had(self, values: Array) -> Array:
+    def had(self, values: Array, turned: int) -> Array:
         """Whether slices are cut at these values: at all of them."""
+        del turned
         return np.ones(len(values), np.bool_)
 
     def plain(self) -> None:

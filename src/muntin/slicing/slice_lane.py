@@ -266,9 +266,13 @@ class SliceLane(Lane):
     def drop_kept(self, journal: Journal) -> None:
         """Forget the rows before each key's first slice."""
         if self.kept is not None:
-            live = self.slices.length > 0
-            first = self.slices.meta[np.where(live, self.slices.head, 0), SLICE_FIRST]
-            self.kept.drop_before(np.where(live, first, NEVER), journal)
+            self.kept.drop_before(self._first_rows(), journal)
+
+    def _first_rows(self) -> Array:
+        """Return the time of the first row that is in a slice of each key, NEVER if there is none."""
+        live = self.slices.length > 0
+        first = self.slices.meta[np.where(live, self.slices.head, 0), SLICE_FIRST]
+        return np.where(live, first, NEVER)
 
     def alive(self) -> Array:
         """Return which keys have anything that must be kept."""

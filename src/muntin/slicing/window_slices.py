@@ -27,6 +27,7 @@ from muntin.slicing.tables import (
     KIND,
     RETRACT,
     START,
+    UPDATE,
 )
 
 NONE_GONE = np.empty((0, GONE_COLUMNS), np.int64)
@@ -107,7 +108,10 @@ class WindowSliceLane(SliceLane):
         return together(gathered)
 
     def _with_retractions(self, windows: Array, behind: int) -> Array:
-        """Return windows with those that are no more first; these end `behind` what was noted."""
+        """Return windows with those that are no more first; these end `behind` what was noted.
+
+        A window that was no more, and is there again, was changed.
+        """
         if not self._gone:
             return windows
         gone = np.concatenate(self._gone)
@@ -116,7 +120,11 @@ class WindowSliceLane(SliceLane):
         retracted[:] = 0
         retracted[:, KEY], retracted[:, START] = gone[:, GONE_KEY], gone[:, GONE_FIRST]
         retracted[:, END], retracted[:, KIND] = gone[:, GONE_LAST] + behind, RETRACT
-        return np.concatenate([retracted, windows])
+        bounds = np.concatenate([retracted, windows])[:, [KEY, START, END]]
+        _, which, times = np.unique(bounds, axis=0, return_inverse=True, return_counts=True)
+        again = times[which.reshape(-1)] > 1
+        windows[again[len(gone) :], KIND] = UPDATE
+        return np.concatenate([retracted[~again[: len(gone)]], windows])
 
     def _due_keys(self) -> Array:
         """Return the keys of which windows may be due."""

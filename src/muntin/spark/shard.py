@@ -214,12 +214,12 @@ class Shard:
     def take(self, packed: list[bytes], watermark: int | None) -> Done:
         """Take a micro-batch and move the watermark, and return what is to be reported."""
         header, operator = self._opened()
-        before = operator.counters
+        before = operator.done
         results = self._apply(operator, packed, watermark)
+        now = operator.counters
         header.version += 1
         header.token = uuid.uuid4().hex
-        self._save(header, operator, packed, watermark)
-        now = operator.counters
+        self._save(header, operator, packed, watermark, now)
         made = Copy(header.version, header.token, operator, self._packing.name, now.state_bytes)
         self._copies.put(header.stream, made)
         stored = header.block_bytes + header.log_bytes
@@ -343,11 +343,15 @@ class Shard:
     # To the store
 
     def _save(
-        self, header: Header, operator: Operator, packed: list[bytes], watermark: int | None
+        self,
+        header: Header,
+        operator: Operator,
+        packed: list[bytes],
+        watermark: int | None,
+        now: Counters,
     ) -> None:
         size = sum(map(len, packed))
-        counters = operator.counters
-        held = max(header.block_bytes, ITEM_BYTES * (counters.slices + counters.rows_kept))
+        held = max(header.block_bytes, ITEM_BYTES * (now.slices + now.rows_kept))
         enough = max(SHORT_LOG, LOG_SHARE * held)
         behind = header.version - header.base
         long = size and header.log_bytes + size > enough  # there is time for it when rows come

@@ -10,9 +10,9 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.slicing.lane import Prepared
 from muntin.slicing.lanes.grid_lane import GridLane
-from muntin.slicing.limits import Array, less
+from muntin.slicing.limits import NEVER, Array, less
 from muntin.slicing.rows import Rows
-from muntin.slicing.tables import END, HI, LO, START
+from muntin.slicing.tables import END, HI, LO, SLICE_FIRST, START
 from muntin.windows import ContextFreeWindow, Periodic
 
 
@@ -69,3 +69,10 @@ class BucketLane(GridLane):
         windows[:, END] = windows[:, START] + self._window.size
         windows[:, HI] = np.minimum(windows[:, HI], windows[:, LO] + 1)
         return windows
+
+    def _first_rows(self) -> Array:
+        """Return the same of all buckets: a late row may be in a later one only."""
+        slices, first = self.slices, np.full(self.slices.keys, NEVER)
+        owners = np.repeat(np.arange(slices.keys), slices.length)
+        np.minimum.at(first, owners, slices.meta[slices.live(), SLICE_FIRST])
+        return first

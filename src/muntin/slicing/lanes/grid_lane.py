@@ -5,7 +5,7 @@ windows together cut it into slices; a slice exists where a key has rows.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +91,14 @@ NONE_LISTED = np.zeros((0, LISTED_COLUMNS), np.int64)
 CELL_COLUMNS = (GROUP_KEY, GROUP_START, GROUP_ROWS, GROUP_FIRST, GROUP_LAST)
 
 
+class Whole(NamedTuple):
+    """Which windows of those that were added are whole."""
+
+    after: int  # they end later
+    start: int  # they start at that or later
+    turned: int = NEVER  # they start and end where slices were cut before edges turned up to there
+
+
 class GridLane(SliceLane):
     """Slices between the edges of context-free windows over time.
 
@@ -138,9 +146,7 @@ class GridLane(SliceLane):
         self._first, self._last = np.zeros((2, 0), np.int64)
         self._oldest = NEVER
         self._lost = ALWAYS
-        self._added: dict[
-            str, tuple[int, int]
-        ] = {}  # (windows end later, and start at that or later)
+        self._added: dict[str, Whole] = {}
         self._blurred = False  # whether slices came folded whose cuts are not known here
         self._fresh: FreshSlices | None = None  # if there are early results
 
@@ -194,9 +200,9 @@ class GridLane(SliceLane):
 
     def add(self, name: str, window: ContextFreeWindow, latest: int) -> None:
         whole = ALWAYS if self._changed is None and not self._blurred else latest + 1
-        since = (int(self._after.max(initial=ALWAYS)), max(self._lost, whole))
+        after, start = int(self._after.max(initial=ALWAYS)), max(self._lost, whole)
         self._redefine({**self.windows, name: window}, latest)
-        self._added[name] = since
+        self._added[name] = Whole(after, start, self._edges.turned)
 
     def remove(self, name: str, latest: int) -> None:
         self._added.pop(name, None)
@@ -249,7 +255,7 @@ class GridLane(SliceLane):
 
     def join_stream(self, joining: Joining) -> None:
         self._lost = max(self._lost, joining.latest + 1)
-        self._added = dict.fromkeys(self.names, (ALWAYS, self._lost))
+        self._added = dict.fromkeys(self.names, Whole(ALWAYS, self._lost, ALWAYS))
 
     def alive(self) -> Array:
         alive = super().alive()
@@ -275,7 +281,7 @@ class GridLane(SliceLane):
         if self._changed is None:
             return []
         numbers = {name: d for d, name in enumerate(self.names[: len(self._periods)])}
-        added = [(numbers[n], lost) for n, (_, lost) in self._added.items() if n in numbers]
+        added = [(numbers[n], since.start) for n, since in self._added.items() if n in numbers]
         ends = []
         for d, lost in added:
             size, every, origin = self._periods[d].tolist()
@@ -306,11 +312,11 @@ class GridLane(SliceLane):
         if not self._added:
             return windows
         whole = np.ones(len(windows), np.bool_)
-        for name, (since, lost) in self._added.items():
+        for name, since in self._added.items():
             mine = np.nonzero(windows[:, WINDOW] == self.names.index(name))[0]
             starts, ends = windows[mine, START], windows[mine, END]
-            cut = self._edges.had(starts) & self._edges.had(ends)
-            whole[mine] = cut & (starts >= lost) & (ends > since)
+            cut = self._edges.had(starts, since.turned) & self._edges.had(ends, since.turned)
+            whole[mine] = cut & (starts >= since.start) & (ends > since.after)
         return windows[whole]
 
     def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
@@ -476,7 +482,7 @@ class GridLane(SliceLane):
             "edges": self._edges.plain(),
             "lost": self._lost,
             "oldest": self._oldest,
-            "added": list(self._added.items()),
+            "added": [(name, [*since]) for name, since in self._added.items()],
             "blurred": self._blurred,
             "fresh": None if self._fresh is None else self._fresh.slices,
         }
@@ -488,7 +494,7 @@ class GridLane(SliceLane):
         self._lost, self._oldest = int(plain["lost"]), int(plain["oldest"])
         self._blurred = bool(plain["blurred"])
         self._load_fresh(plain["fresh"])
-        self._added = {name: (int(since), int(lost)) for name, (since, lost) in plain["added"]}
+        self._added = {name: Whole(*map(int, since)) for name, since in plain["added"]}
         if not self._added.keys() <= {*self.names}:
             raise ValueError(f"{[*self._added]} were added, and there are {self.names}")
         if self._changed is not None:
@@ -702,6 +708,8 @@ class GridLane(SliceLane):
     def _first_needed(self, window: ContextFreeWindow, final: int) -> int:
         if final <= self._oldest:
             return self._oldest
+        if final == NEVER:  # there are no keys
+            return NEVER
         return next((start for start, _ in windows_after(window, final)), NEVER)
 
     def _listed_windows(self, upto: Array, past: Array) -> Array:

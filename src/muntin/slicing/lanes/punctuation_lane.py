@@ -53,6 +53,7 @@ class PunctuationLane(WindowSliceLane):
         self._since = np.zeros(0, np.int64)
         self._begins = np.zeros(0, np.int64)  # the last time of a row that was not seen
         self._unknown = ALWAYS  # the same of keys that are new
+        self._forgets = setting.idle is None  # else a life that is forgotten does not go on
 
     @classmethod
     def build(cls, windows: Mapping[str, Any], partials: list[Partials], setting: Setting) -> Self:
@@ -186,6 +187,12 @@ class PunctuationLane(WindowSliceLane):
     def join_stream(self, joining: Joining) -> None:
         self._unknown = joining.forgotten
         self._begins = joining.last.copy()
+
+    def keep_keys(self, alive: Array) -> None:
+        if self._forgets:  # a new key may be one of those
+            gone = self._begins[: len(alive)][~alive]
+            self._unknown = max(self._unknown, int(gone.max(initial=ALWAYS)))
+        super().keep_keys(alive)
 
     # State
 
