@@ -3,19 +3,21 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from muntin.dataframes.arrow_results import DoesNotFitError, same_bits
+from muntin.dataframes.arrow_results import DoesNotFitError
 from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.query import COLUMNS, Query
+from muntin.query.query import Query
+from muntin.query.result_bounds import BOUNDS, bound_columns
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
-from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
+from muntin.slicing.tables import KEY, KIND, WINDOW
 
 KINDS = ("result", "update", "retract", "empty", "early")
 FEW = 64
@@ -40,7 +42,7 @@ def write_table(
     types: dict[str, pa.DataType],
     reports: list[tuple[Lane, Report]],
 ) -> tuple[pa.Table, dict[str, pa.DataType]]:
-    """Return the keys, window, start, end, kind and a column per aggregate; and the results' types.
+    """Return the keys, window, bounds, kind and a column per aggregate; and the results' types.
 
     `types` are those that results had before: they stay, unless values need a wider one.
     """
@@ -51,8 +53,7 @@ def write_table(
     if query.keys:
         columns |= zip(query.keys, keys.columns(np.ascontiguousarray(windows[:, KEY])), strict=True)
     columns["window"] = _chosen(names, numbers)
-    columns["start"] = same_bits(windows[:, START], time_type)
-    columns["end"] = same_bits(windows[:, END], time_type)
+    columns |= bound_columns(query, windows, time_type, reports)
     columns["kind"] = _chosen(KINDS, windows[:, KIND])
     for i, name in enumerate(query.aggregates):
         try:
@@ -87,8 +88,8 @@ def _too_large(
     name: str, feed: BoundAggregate, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
 ) -> OverflowError:
     """Return the error of a result that does not fit its type: aggregate, key and window."""
-    window, start, end = (columns[part][row].as_py() for part in COLUMNS[:3])
-    keys = list(columns)[: list(columns).index(COLUMNS[0])]
+    start, end = (_bound(columns, part, row) for part in BOUNDS)
+    window, keys = columns["window"][row].as_py(), [*columns][: [*columns].index("window")]
     key = ", ".join(f"{column}={columns[column][row].as_py()!r}" for column in keys)
     null = ", or give it overflow='null'" if feed.aggregate.result == "sum" else ""
     return OverflowError(
@@ -96,6 +97,12 @@ def _too_large(
         f"[{start}, {end})"
         f"{' of ' + key if key else ''}: convert its column to floats{null}"
     )
+
+
+def _bound(columns: dict[str, pa.Array], part: str, row: int) -> Any:
+    """Return a bound of a window, a time or else a number."""
+    time = columns[part][row].as_py()
+    return columns[f"{part}_measure"][row].as_py() if time is None else time
 
 
 def _chosen(names: Sequence[str], which: Array) -> pa.Array:
