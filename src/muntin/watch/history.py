@@ -42,7 +42,7 @@ class Results:
                 )
         kind = _numbered("kind", table["kind"], pa.array(KINDS))
         values = [numbers(table[name], width(query, name)) for name in query.aggregates]
-        bounds = (_bounds(table, name) for name in ("start", "end"))
+        bounds = _bounds(table, "start"), _bounds(table, "end")
         return cls(
             _numbered("window", table["window"], pa.array(query.windows)),
             kind,
