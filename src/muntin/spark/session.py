@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from muntin.spark.java import provide_java, require_pyspark
 
@@ -77,7 +77,7 @@ def session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     own = {"spark.app.name": name, "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     chosen = {**DEFAULTS, **_sockets(), **own, **given}
-    spark = SparkSession.builder.config(map=chosen).getOrCreate()
+    spark = SparkSession.builder.config(map={**chosen}).getOrCreate()
     if PARTITIONS not in given:
         spark.conf.set(PARTITIONS, spark.sparkContext.defaultParallelism)
     if CHECKPOINTS not in given and chosen["spark.master"].startswith("local["):
@@ -100,7 +100,8 @@ def _socket_folder() -> str:
 
 def _file_manager(spark: "SparkSession") -> str:
     """Return the name that this version of Spark has for the manager that uses FileSystem."""
-    loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    machine: Any = spark.sparkContext._jvm
+    loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
     paths = (f"{name.replace('.', '/')}.class" for name in MANAGERS)
     found = (name for name, path in zip(MANAGERS, paths, strict=True) if loader.getResource(path))
     return next(found)
