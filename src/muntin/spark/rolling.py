@@ -4,9 +4,9 @@
          -> sortWithinPartitions: by a row's place, one number, which Spark sorts by its digits
          -> mapInArrow: exact order, frames as spans of rows, kernels              frames.py
 
-Spark's own Window compares keys and order row by row to sort, and computes each frame from its rows, or by a
-tree of segments if that is set. It is the plan for small frames, and for those that begin with the key, which it
-extends row by row.
+Spark's own Window compares keys and order row by row to sort, and computes each frame from its rows,
+or by a tree of segments if that is set. It is the plan for small frames, and for those that begin with
+the key, which it extends row by row.
 """
 
 import math
