@@ -193,7 +193,9 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
 def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
     late = 'time = "at"\nwatermark = "1 s"\nlateness = "1 s"'
     assert read_job(write(tmp_path, source=STREAM, query=late)).mode == "update"
-    in_time = 'time = "at"\nwatermark = "1 s"'
+    early = 'time = "at"\nwatermark = "0 s"\nearly = true'
+    assert read_job(write(tmp_path, source=STREAM, query=early)).mode == "update"
+    in_time = 'time = "at"\nwatermark = "0 s"'
     assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
 
 

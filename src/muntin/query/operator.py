@@ -543,7 +543,7 @@ class Operator:
         plan: str | None = None,
         place: str = "",
     ) -> "Operator":
-        """Return the operator that plain() was taken of, under what is left of the query it had.
+        """Return the operator that plain() was taken of, under the part of its query that is left.
 
         It is to `become` one of the given query; `known` is that query's identity, if it was made.
         It has the plan it had, or `plan`, if a state of the one serves the other.

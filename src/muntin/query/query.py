@@ -43,8 +43,9 @@ class Query:
     """Windows and aggregates over a stream of rows.
 
     `time` is the column of the rows' times, `keys` the columns they are grouped by. `watermark` is how
-    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its
-    end a window is still corrected. `ordered` declares that each key's rows come in the order of time.
+    far the watermark stays behind the latest time where nobody sets it; a stream on Spark needs one,
+    which may be "0 s". `lateness` is how long after its end a window is still corrected. `ordered`
+    declares that each key's rows come in the order of time.
     With `emit="changes"` a window that repeats is reported only if its values are not those of the one
     before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
     `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
@@ -70,7 +71,7 @@ class Query:
     windows: Mapping[str, Window]
     aggregates: Mapping[str, Aggregate]
     keys: tuple[str, ...] = ()
-    watermark: Any = 0
+    watermark: Any = None
     lateness: Any = 0
     ordered: bool = False
     emit: str = "every"
@@ -90,7 +91,8 @@ class Query:
         object.__setattr__(self, "keys", keys)
         for part in ("windows", "aggregates"):
             object.__setattr__(self, part, _named(part, getattr(self, part)))
-        object.__setattr__(self, "delay", _duration("watermark", self.watermark))
+        delay = 0 if self.watermark is None else _duration("watermark", self.watermark)
+        object.__setattr__(self, "delay", delay)
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
         limit = None if self.idle is None else _duration("idle", self.idle)
         object.__setattr__(self, "limit", limit)
@@ -197,7 +199,7 @@ class Query:
                 f"{escape(name)}: {escape(a.name)}({escape(', '.join(columns_of(a)))})"
                 for name, a in self.aggregates.items()
             ),
-            "watermark, lateness": f"{self.watermark}, {self.lateness}",
+            "watermark, lateness": f"{self.watermark or 0}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
             "emit": self.emit + (", ordered" if self.ordered else ""),

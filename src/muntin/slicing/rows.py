@@ -100,7 +100,7 @@ class Objects:
         (self.array[places],) = parts
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
-        """Return the memory of the objects, told by those at some of the `count` places in use."""
+        """Estimate the memory of the objects from those at some of the `count` places in use."""
         return self.array.nbytes + measure.objects(self.array[places].tolist(), count)
 
 

@@ -141,7 +141,7 @@ class Fixed(ContextFreeWindow):
 
 
 def check_alike(**lengths: Any) -> None:
-    """Refuse a bare number beside a duration: it would be taken as so many microseconds."""
+    """Refuse a bare number beside a duration: it would be taken as microseconds."""
     bare = [name for name, length in lengths.items() if not is_duration(length)]
     if bare and len(bare) < len(lengths):
         given = ", ".join(f"{name}={length!r}" for name, length in lengths.items())
