@@ -15,6 +15,7 @@ from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
     ContextFreeWindow,
+    Fired,
     Policy,
     Punctuation,
     Session,
@@ -22,7 +23,7 @@ from muntin.windows import (
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
-from muntin.windows.window import COLUMN, SESSION, TIME, TIMES
+from muntin.windows.window import COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Query:
         _check_names(keys, [*self.aggregates])
         if self.limit is not None:
             _check_idle(self, self.limit)
+        _check_fired(self)
         object.__setattr__(self, "early_every", _early(self.early))
         if self.early_every is not None and self._least:
             _check_early(self)
@@ -144,13 +146,13 @@ class Query:
     def measured(self) -> bool:
         """Whether results have the columns MEASURES, beside times."""
         bounds = {window.bounds for window in self.windows.values()}
-        return TIMES in bounds and len(bounds) > 1
+        return FIRED_BY_ROWS in bounds or (TIMES in bounds and len(bounds) > 1)
 
     @cached_property
     def in_time(self) -> bool:
         """Whether start and end are times; where all windows are of rows or a column, they are not."""
         bounds = {window.bounds for window in self.windows.values()}
-        return TIMES in bounds or not bounds
+        return not bounds.isdisjoint((TIMES, FIRED_BY_ROWS)) or not bounds
 
     @property
     def result_columns(self) -> tuple[str, ...]:
@@ -264,6 +266,16 @@ def _check_idle(query: Query, idle: int) -> None:
                 f"idle must be at least the lateness and the length of window {name!r} together, "
                 f"{query.allowed + longest}; got {query.idle!r}"
             )
+
+
+def _check_fired(query: Query) -> None:
+    """Refuse to leave out windows that rows fire: each is asked for by its row."""
+    fired = [name for name, window in query.windows.items() if isinstance(window, Fired)]
+    if fired and query.emit != "every":
+        raise ValueError(
+            f"window {fired[0]!r} is reported at each row that fires it, and emit={query.emit!r} would "
+            "leave some out or add others: take emit='every', or a query of its own"
+        )
 
 
 def _early(early: Any) -> int | None:

@@ -21,8 +21,8 @@ from muntin.query.query import COLUMNS, MEASURES, Query
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
-from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
-from muntin.windows import Window
+from muntin.slicing.tables import END, HI, KEY, KIND, LO, START, WINDOW
+from muntin.windows import Fired, Window
 from muntin.windows.window import NUMBERS, TIMES
 
 KINDS = ("result", "update", "retract", "empty", "early")
@@ -101,13 +101,21 @@ def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | No
 
 
 def _bounds_of(window: Window, windows: Array) -> Bounds:
-    """Return the bounds of a window of which a report has lines."""
+    """Return the bounds of a window of which a report has lines.
+
+    Of one that rows fire these have the number of its first row, and the time behind its last one.
+    """
     start, end = windows[:, START], windows[:, END]
     if window.bounds == TIMES:
         return Bounds(start, end, None, None)
     if window.bounds == NUMBERS:
         return Bounds(None, None, start, end)
-    return Bounds(None, end, start, None)
+    if not isinstance(window, Fired):
+        return Bounds(None, end, start, None)
+    last = start + windows[:, HI] - windows[:, LO]
+    if window.measure != "time":
+        return Bounds(None, None, start, last)
+    return Bounds(end - window.size, end, start, last)
 
 
 def _bound_columns(
