@@ -45,6 +45,9 @@ WINDOWS = {
     'Calendar(size="1 month", every="1 day", zone="Europe/Berlin")': mt.Calendar(
         "1 month", every="1 day", zone="Europe/Berlin"
     ),
+    'Sliding("10 min", every=rows(100))': mt.Sliding("10 min", every=mt.rows(100)),
+    'Sliding(rows(100), every="1 min", origin=7)': mt.LastN(100, "1 min", origin=7),
+    'Delta("km", 5.5, every=rows(10))': mt.Delta("km", 5.5, every=mt.rows(10)),
     'Session(gap="5 minutes")': mt.Session("5 minutes"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),

@@ -105,6 +105,15 @@ EMBEDDED = {
         },
         lateness="15 s",
     ),
+    "fired by rows": asked(
+        {
+            "w": mt.Sliding("10 s", every=mt.rows(7)),
+            "d": mt.Delta("n", 0.5, every=mt.rows(3)),
+            "a": mt.Tumbling("7 s"),
+        },
+        keys="k",
+        lateness="15 s",
+    ),
     "early": asked(
         {"a": mt.Tumbling("1 min"), "s": mt.Session("2 s"), "last": mt.LastN(5, "10 s")}, early=True
     ),

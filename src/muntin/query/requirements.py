@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.aggregates.conditions import Condition
 from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
+from muntin.dataframes.columns import Column
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
@@ -126,7 +127,7 @@ class Requirements:
         extra: dict[Any, Array] = {}
         for measure, window in self.measures.items():
             column = batch.columns[measure]
-            if column.values.dtype.kind not in "iu" or column.valid is not None:
+            if column.values.dtype.kind not in "iu" or _has_nulls(column):
                 raise TypeError(
                     f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
                     f"without nulls; it has {column.dtype}"
@@ -144,7 +145,7 @@ class Requirements:
     def _advancing(batch: Batch, measure: str, window: str) -> Array:
         """Return a column along which rows fire windows, as floats in the bits of whole numbers."""
         column = batch.columns[measure]
-        if column.values.dtype.kind not in "iuf" or column.valid is not None:
+        if column.values.dtype.kind not in "iuf" or _has_nulls(column):
             raise TypeError(
                 f"window {window!r} is measured in column {measure!r}, which must be numbers without "
                 f"nulls; it has {column.dtype}"
@@ -189,6 +190,10 @@ def _last_end(window: Window, latest: int, idle: int | None) -> int:
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return max(latest + 1, end_of_last(window, latest))
     return latest + 1
+
+
+def _has_nulls(column: Column) -> bool:
+    return column.valid is not None and not column.valid.all()
 
 
 def _beyond(values: Array, most: int) -> Array:
