@@ -10,7 +10,7 @@ from muntin.query.requirements import last_end
 from muntin.windows import Ticking
 from tests.changing_cases import WHICH, parted, pool, step_of
 from tests.test_query_properties import KEYS, WINDOWS, written
-from tests.window_oracle import as_plain
+from tests.window_oracle import as_plain, bounds
 
 AGGREGATES = {"rows": WHICH[0], "list": WHICH[1]}
 CASES = 30
@@ -40,7 +40,7 @@ def lines(table, name):
     for row in table.to_pylist():
         if row["window"] == name:
             key, values = tuple(row[k] for k in KEYS), [as_plain(row[a]) for a in AGGREGATES]
-            found[key].append((row["start"], row["end"], row["kind"], *values))
+            found[key].append((*bounds(row), row["kind"], *values))
     return found
 
 

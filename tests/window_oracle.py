@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from muntin.query.query import COLUMNS, MEASURES
 from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Policy, Session
 from tests.condition_oracle import holds
 
@@ -286,10 +287,16 @@ def read_rows(table, keys=()):
     rows = []
     for row in table.to_pylist():
         key = tuple(row.pop(column) for column in keys)
-        window = (key, *(row.pop(column) for column in ("window", "start", "end")))
-        kind = row.pop("kind")
+        window, kind = (key, row["window"], *bounds(row)), row["kind"]
+        row = {name: value for name, value in row.items() if name not in (*COLUMNS, *MEASURES)}
         rows.append((window, kind, {name: as_plain(value) for name, value in row.items()}))
     return rows
+
+
+def bounds(row):
+    """Return the bounds in a row of results: times, or the numbers of a window that is not of time."""
+    start, end, first, last = (row.get(name) for name in (*COLUMNS[1:3], *MEASURES))
+    return start if first is None else first, end if last is None else last
 
 
 def by_window(rows):

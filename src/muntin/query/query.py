@@ -5,6 +5,7 @@ What runs a query is imported when it is asked for: a query can be written down 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +22,7 @@ from muntin.windows import (
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
-from muntin.windows.window import COLUMN, SESSION, TIME
+from muntin.windows.window import COLUMN, SESSION, TIME, TIMES
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from muntin.query.plan import Plan
 
 COLUMNS = ("window", "start", "end", "kind")
+MEASURES = ("start_measure", "end_measure")
+"""Columns of results with windows of time and others: what the bounds are in the windows' measures."""
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
 REPORTED_EARLY = (TIME, COLUMN, SESSION)
@@ -136,6 +139,23 @@ class Query:
         looked_at += [c for policy in policies for c in columns_of(policy.aggregate)]
         names += [c for c in looked_at if isinstance(c, str) and c not in (self.time, *self.keys)]
         return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether results have the columns MEASURES, beside times."""
+        bounds = {window.bounds for window in self.windows.values()}
+        return TIMES in bounds and len(bounds) > 1
+
+    @cached_property
+    def in_time(self) -> bool:
+        """Whether start and end are times; where all windows are of rows or a column, they are not."""
+        bounds = {window.bounds for window in self.windows.values()}
+        return TIMES in bounds or not bounds
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The columns of results, besides keys and aggregates."""
+        return (*COLUMNS[:-1], *(MEASURES if self.measured else ()), COLUMNS[-1])
 
     def aggregates_of(self, window: str) -> tuple[str, ...]:
         """Return the names of the aggregates that belong to a window."""
@@ -319,7 +339,7 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{what} is named by text, got {name!r}")
-            if name in COLUMNS:
+            if name in (*COLUMNS, *MEASURES):
                 raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
     for name in {*keys}:
         if keys.count(name) > 1:

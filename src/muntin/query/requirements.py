@@ -18,7 +18,6 @@ from muntin.slicing.rows import opening
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
-    LastN,
     Policy,
     Punctuation,
     Session,
@@ -30,7 +29,7 @@ from muntin.windows.window import PUNCTUATION
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a query needs of its rows besides times and keys, and whether its results are in time."""
+    """What a query needs of its rows besides times and keys."""
 
     query: Query
     columns: tuple[str, ...]
@@ -39,7 +38,6 @@ class Requirements:
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
     whole_rows: bool
     records: bool
-    times: bool
 
     @classmethod
     def of(cls, query: Query) -> "Requirements":
@@ -66,7 +64,6 @@ class Requirements:
             punctuations,
             whole_rows,
             records,
-            measured_in_time(query),
         )
 
     def read(self, data: Any, held: pa.DataType) -> Batch:
@@ -154,11 +151,6 @@ class Requirements:
         columns |= {name: column.objects() for name, column in batch.columns.items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
-
-
-def measured_in_time(query: Query) -> bool:
-    """Whether start and end are times in all windows; a number of rows or a column's value is not."""
-    return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
 
 
 def last_end(windows: Iterable[Window], latest: int, idle: int | None) -> int:

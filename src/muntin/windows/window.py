@@ -26,6 +26,11 @@ LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept
 FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY)
 
+# What the bounds of windows are (`Window.bounds`).
+TIMES = "times"
+NUMBERS = "numbers"  # of rows, or values of a column
+ROWS_UNTIL = "rows until a time"  # from a number of rows to a time
+
 
 class Window(ABC):
     """A rule for windows; `measure` is what they are measured in: "time", "count" or a column."""
@@ -36,6 +41,11 @@ class Window(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in a few words what the windows are."""
+
+    @property
+    def bounds(self) -> str:
+        """What starts and ends are: times, or numbers in the window's measure."""
+        return TIMES if self.measure == "time" else NUMBERS
 
     @abstractmethod
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
