@@ -16,9 +16,10 @@ import muntin as mt
 from muntin.aggregates import close, unseal
 from muntin.query.operator import LOOK_EVERY, MANY_KEYS, Operator
 from muntin.query.plan import PLANS, SLICED
-from muntin.query.query import REPORTED_EARLY
+from muntin.query.query import COLUMNS, MEASURES, REPORTED_EARLY
 from tests.changing_runs import MemoryBlocks, Stream
 from tests.test_query_properties import KEYS, Shifts
+from tests.window_oracle import bounds
 
 MOST_ROWS = 60
 """Each row has a bit of its own in a sum, which says which rows a window has."""
@@ -61,6 +62,7 @@ class Watched:
     def take(self, held, rows):
         """Keep rows as a consumer would."""
         for row in rows:
+            row["start"], row["end"] = bounds(row)
             window, before = self.known_as(row), held.get(self.known_as(row))
             if row["kind"] == "retract":
                 del held[window]
@@ -192,7 +194,7 @@ class Beside:
             return
         rows = defaultdict(list)
         for row in reported.to_pylist():
-            assert {*row} == {*KEYS, "window", "start", "end", "kind", *self.query.aggregates}
+            assert {*row} - {*MEASURES} == {*KEYS, *COLUMNS, *self.query.aggregates}
             rows[row["window"]].append(row)
         assert rows.keys() <= self.watched.keys()
         for name, watched in self.watched.items():

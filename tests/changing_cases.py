@@ -24,6 +24,7 @@ from tests.test_query_properties import (
     RANKS,
     WHERE,
     WINDOWS,
+    WITH_CHANGES,
     Shifts,
     events,
     written,
@@ -129,12 +130,13 @@ def made_case(number, changes=CHANGES, shards=0):
     names = [f"w{i}" for i in range(chance.choice((1, 1, 2, 3)))]
     aggregates = some_aggregates(chance, "a", chance.choice((1, 1, 2)))
     exact = {"rows": chance.choice(WHICH)} if chance.random() < 0.8 else {}
+    emit = chance.choice(("every", "every", "changes"))
     case = Case(
-        windows={name: some_window(chance) for name in names},
+        windows={name: some_window(chance, emit) for name in names},
         aggregates={**exact, **aggregates},
         lateness=chance.choice(LATENESS),
         ordered=ordered,
-        emit=chance.choice(("every", "every", "changes")),
+        emit=emit,
         plan="auto" if shards else chance.choice(PLANS),
         shards=shards,
     )
@@ -187,9 +189,10 @@ def parted(chance, stream):
     return found
 
 
-def some_window(chance):
-    """Return a window of any kind."""
-    return chance.choice(pool()[1])[chance.choice(tuple(WINDOWS))]
+def some_window(chance, emit):
+    """Return a window of any kind that goes with what a query emits."""
+    kinds = WITH_CHANGES if emit == "changes" else WINDOWS
+    return chance.choice(pool()[1])[chance.choice(tuple(kinds))]
 
 
 def some_aggregates(chance, name, count):
@@ -202,7 +205,7 @@ def some_change(chance, name, case, changes):
     kind = chance.choice([change for change in changes if change != "over"])
     if kind == "add_window":
         names = [f"w{name}", *case.windows]
-        return kind, chance.choice(names), some_window(chance)
+        return kind, chance.choice(names), some_window(chance, case.emit)
     if kind == "remove_window":
         return kind, chance.random()
     if kind == "add_aggregate":

@@ -8,8 +8,8 @@ been there from the start. Those that were complete when it came are never repor
 before may be left out: nobody may know whether a row of them is gone. Those that begin after all that
 had come must be there.
 
-Windows over the number of rows, policies, and context-aware windows of one's own depend on all rows
-before. They begin behind the key's own last row, as if the key began there.
+Windows over the number of rows, or that rows fire, policies, and context-aware windows of one's own
+depend on all rows before. They begin behind the key's own last row, as if the key began there.
 
 An aggregate that was added is null in windows with a row from before, and right in those that begin
 after all that had come. In windows between it may be either: they were open, and nothing was in them.
@@ -29,13 +29,14 @@ from typing import Any, NamedTuple
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
+    Fired,
     LastN,
     Policy,
     Punctuation,
     Session,
     Ticking,
 )
-from tests.window_oracle import WindowOracle, complete, fold
+from tests.window_oracle import WindowOracle, by_end, complete, fold, times_of
 
 
 class Moment(NamedTuple):
@@ -69,7 +70,7 @@ class Part(NamedTuple):
 class Report(NamedTuple):
     """What is new: {window: {column: the values it may have}}, what of it must be there, what is gone.
 
-    A window is (key, name, start, end); of LastN, which is known by its end, the start is None.
+    A window is (key, name, start, end); the start is None if it is known by its end.
     """
 
     may: dict[tuple, dict[str, tuple]]
@@ -255,15 +256,13 @@ class View(WindowOracle):
 
     def rows_of(self, key, start, end):
         """Return the rows of a complete window, in order."""
-        known = self.reported[
-            key, self.name, None if isinstance(self.window, LastN) else start, end
-        ]
+        known = self.reported[key, self.name, None if by_end(self.window) else start, end]
         rows = {row.arrival: row for row in self.counted_of(key)}
         return [rows[arrival] for arrival in known[0]]
 
     def _known(self, window):
         key, name, start, end = window
-        return key, name, None if isinstance(self.window, LastN) else start, end
+        return key, name, None if by_end(self.window) else start, end
 
     def _allowed(self, end):
         return allowed(self.lateness, end, self.watermark)
@@ -275,8 +274,9 @@ class View(WindowOracle):
             column: part_values(part, self.name, begin, rows)
             for column, part in self.query.parts.items()
         }
-        if isinstance(self.window, LastN) and self.since is None:
+        if isinstance(self.window, Fired) or (isinstance(self.window, LastN) and not self.since):
             values["start"] = (start,)
+        values |= {name: (times,) for name, times in times_of(self.window, rows).items()}
         return values
 
     def _must(self, key, _name, start, end):
@@ -323,7 +323,7 @@ def begins_again(window):
     """Whether a window that is added begins behind each key's last row."""
     if isinstance(window, ContextAwareWindow):
         return not isinstance(window, Punctuation)
-    return isinstance(window, Policy) or window.measure == "count"
+    return isinstance(window, Policy | Fired) or window.measure == "count"
 
 
 def part_values(part, window, begin, rows):

@@ -7,8 +7,10 @@ import pytest
 
 import muntin as mt
 from muntin.query.operator import LOOK_EVERY
+from muntin.query.query import COLUMNS, MEASURES
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
+from tests.window_oracle import bounds
 
 
 class Fours(mt.ContextFreeWindow):
@@ -37,9 +39,9 @@ def process(operator, *times, **columns):
 def told(table, *names):
     """Return the start, end and values of the windows of some names."""
     rows = table if isinstance(table, list) else table.to_pylist()
-    parts = ("window", "start", "end", "kind")
+    parts = (*COLUMNS, *MEASURES)
     return [
-        (row["start"], row["end"], *(v for name, v in row.items() if name not in parts))
+        (*bounds(row), *(v for name, v in row.items() if name not in parts))
         for row in rows
         if row["window"] in names
     ]
@@ -128,7 +130,7 @@ def test_an_added_aggregate_is_null_where_a_row_is_from_before(plan, ordered):
         (21, 25, 2, [21, 22]),
         (45, 49, 2, [45, 46]),
     ]
-    counted = {row["start"]: row.get("c") for row in found if row["window"] == "n"}
+    counted = {bounds(row)[0]: row.get("c") for row in found if row["window"] == "n"}
     assert counted == {0: None, 2: None, 4: [21, 22], 6: [45, 46]}
 
 

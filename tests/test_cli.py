@@ -137,6 +137,10 @@ def test_a_stream_with_nothing_new_ends_at_once(job, capsys):
     capsys.readouterr()
     assert main(["run", file, "--once"]) == 0
     assert re.search(r"^0 micro-batches, 0 rows .*, 0 windows", capsys.readouterr().err, re.M)
+    other = job(source=STREAM, sink=sink, query=QUERY.replace('keys = "plug"', "keys = []"))
+    assert main(["run", other, "--once"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert "the checkpoint is of another query: keys is [] here and ['plug'] in the ch" in said[-1]
 
 
 def test_a_stream_that_is_idle_for_a_while_goes_on(job, spark, tmp_path, capfd, monkeypatch):

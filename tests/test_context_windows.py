@@ -5,7 +5,7 @@ import random
 import pytest
 
 import muntin as mt
-from tests.window_oracle import WindowOracle
+from tests.window_oracle import WindowOracle, bounds
 
 LIST = {"all": mt.Collect("v"), "sum": mt.Sum("v")}
 
@@ -52,7 +52,7 @@ def follow(current, table, aggregates=LIST):
     """Keep what a consumer has by a table of results; updates and retractions are of what it has."""
     said = set()
     for row in table.to_pylist():
-        window = (row["k"],), row["window"], row["start"], row["end"]
+        window = (row["k"],), row["window"], *bounds(row)
         assert window not in said, f"{window} came twice"
         said.add(window)
         if row["kind"] == "retract":

@@ -18,7 +18,7 @@ from rich.console import Console
 from muntin import demo
 from muntin.demo import flights, native, pictures
 from muntin.demo import stream_run as stream
-from muntin.demo.current_results import Results, identity
+from muntin.demo.current_results import Results, identity, with_numbers
 from muntin.demo.live_table import Board
 from muntin.demo.question import delays
 from muntin.demo.sliding import show_slide
@@ -95,7 +95,7 @@ def test_departures_come_in_the_order_in_which_planes_left(departures, tmp_path)
 
 def test_the_results_kept_are_those_of_all_flights_at_once(shown, departures):
     day = flights.between(departures, *DAY)[list(flights.COLUMNS)]
-    expected = {identity(row): row for row in delays().run(day).to_pylist()}
+    expected = {identity(row): row for row in with_numbers(delays().run(day)).to_pylist()}
     now = shown.results.now
     for known, row in now.items():
         got = {name: row[name] for name in ("flights", "median", "worst")}

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMED_ELSEWHERE = {"Key"}  # a type of stores that only annotates
 SPARK_MODULES = {  # functions that are called like the modules they are in
+    "check": "check.check",
     "rolling": "rolling.rolling",
     "rolling_plan": "rolling.rolling_plan",
     "session": "session.session",

@@ -45,6 +45,9 @@ WINDOWS = {
     'Calendar(size="1 month", every="1 day", zone="Europe/Berlin")': mt.Calendar(
         "1 month", every="1 day", zone="Europe/Berlin"
     ),
+    'Sliding("10 min", every=rows(100))': mt.Sliding("10 min", every=mt.rows(100)),
+    'Sliding(rows(100), every="1 min", origin=7)': mt.LastN(100, "1 min", origin=7),
+    'Delta("km", 5.5, every=rows(10))': mt.Delta("km", 5.5, every=mt.rows(10)),
     'Session(gap="5 minutes")': mt.Session("5 minutes"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),
@@ -193,7 +196,9 @@ def test_a_job_says_what_is_read_asked_and_written(tmp_path):
 def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
     late = 'time = "at"\nwatermark = "1 s"\nlateness = "1 s"'
     assert read_job(write(tmp_path, source=STREAM, query=late)).mode == "update"
-    in_time = 'time = "at"\nwatermark = "1 s"'
+    early = 'time = "at"\nwatermark = "0 s"\nearly = true'
+    assert read_job(write(tmp_path, source=STREAM, query=early)).mode == "update"
+    in_time = 'time = "at"\nwatermark = "0 s"'
     assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
 
 

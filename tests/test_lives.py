@@ -17,7 +17,7 @@ from muntin.aggregates import SnapshotError, seal, unseal
 from muntin.query.forgetting import FEW_LIVES
 from muntin.query.operator import MANY_KEYS
 from muntin.windows import ContextFreeWindow, Session, Ticking
-from tests.window_oracle import WindowOracle, as_plain, complete
+from tests.window_oracle import WindowOracle, as_plain, bounds, complete
 
 LIST = {"list": mt.Collect("v"), "n": mt.Count()}
 KINDS = {
@@ -103,7 +103,7 @@ def listed(table):
     lines = []
     for row in table.to_pylist():
         values = None if row["kind"] == "retract" else [as_plain(row[n]) for n in LIST]
-        lines.append(((row["k"],), row["window"], row["start"], row["end"], row["kind"], values))
+        lines.append(((row["k"],), row["window"], *bounds(row), row["kind"], values))
     return sorted(lines, key=repr)
 
 
@@ -184,7 +184,7 @@ def min_time(made, batch):
 def keep(table, reported):
     """Do what a consumer does: keep the last row of each window, and delete what is retracted."""
     for row in reported.to_pylist():
-        name = (row["k"], row["start"], row["end"])
+        name = (row["k"], *bounds(row))
         if row["kind"] == "retract":
             del table[name]
         else:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import muntin as mt
-from tests.window_oracle import WindowOracle
+from tests.window_oracle import WindowOracle, bounds
 
 BY_COLUMN = mt.Punctuation("p")
 BY_FUNCTION = mt.Punctuation(lambda row: row["p"])
@@ -26,7 +26,7 @@ def follow(current, table):
     """Keep what a consumer has by a table of results; updates and retractions are of what it has."""
     told = set()
     for row in table.to_pylist():
-        window = (row["k"],), row["window"], row["start"], row["end"]
+        window = (row["k"],), row["window"], *bounds(row)
         assert window not in told, f"{window} came twice in one table"
         told.add(window)
         if row["kind"] == "retract":
@@ -129,7 +129,7 @@ def test_a_measured_column_may_have_the_name_of_what_windows_look_at():
     windows = {"d": mt.Delta("row", 10), "p": mt.Punctuation(lambda row: row["row"] > 12)}
     query = mt.Query(time="t", windows=windows, aggregates={"n": mt.Count()})
     result = query.run({"t": [1, 2, 3], "row": [5, 9, 25]})
-    found = {(r["window"], r["start"], r["end"]): r["n"] for r in result.to_pylist()}
+    found = {(r["window"], *bounds(r)): r["n"] for r in result.to_pylist()}
     assert found[("p", 1, 3)] == 2
     assert found[("d", 0, 10)] == 2
 

@@ -127,6 +127,17 @@ WINDOWS = {
     "left": st.builds(mt.Policy, st.sampled_from(POLICIES), st.integers(3, 30)),
     "delta": st.builds(lambda n, m: mt.Delta("km", n, m), st.integers(1, 30), small),
 }
+WITH_CHANGES = dict(WINDOWS)  # those that may be reported only when they change
+few = st.integers(1, 4).map(mt.rows)
+WINDOWS |= {
+    "fired": st.builds(mt.Sliding, st.integers(1, 40), few),
+    "fired along": st.builds(
+        lambda column, n, k: mt.Delta(column, n / 4, every=k),
+        st.sampled_from(["km", "n"]),
+        st.integers(1, 120),
+        few,
+    ),
+}
 COMMUTATIVE = {
     "rows": mt.Count(),
     "values": mt.Count("v"),
@@ -729,7 +740,8 @@ def test_the_result_is_an_arrow_table_with_promised_columns():
     empty = operator.advance(-1000)
     operator.process(KINDS["arrow"](TABLE))
     table = operator.advance(1000)
-    columns = ["room", "plug", "window", "start", "end", "kind", "total", "mean"]
+    columns = ["room", "plug", "window", "start", "end", "start_measure", "end_measure", "kind"]
+    columns += ["total", "mean"]
     assert table.column_names == empty.column_names == columns
     types = dict(zip(columns, table.schema.types, strict=True))
     assert types["start"] == types["end"] == types["total"] == pa.int64()

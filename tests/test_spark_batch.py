@@ -24,7 +24,7 @@ def frame(spark, rows, tmp_path_factory):
 
 @pytest.mark.parametrize("name", NATIVE_WINDOWS)
 def test_windows_are_those_of_spark(frame, name):
-    window, native = NATIVE_WINDOWS[name]
+    window, _, native = NATIVE_WINDOWS[name]
     ours = mt.spark.aggregate(frame, asked({"w": window})).toArrow().to_pylist()
     theirs = frame.groupBy("k", "n", native().alias("w")).agg(*native_sums())
     theirs = theirs.select(

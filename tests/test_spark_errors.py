@@ -44,7 +44,7 @@ REFUSED = {
     "no key": (asked(keys="plug"), "no column 'plug', which the query's keys"),
     "time": (asked(time="value"), "time column 'value' is bigint.*timestamp_micros"),
     "map": (asked(keys="m"), "column 'm' is map<string,int>, which cannot be a key"),
-    "watermark": (asked(watermark=0), "no watermark on 'timestamp'.*withWatermark"),
+    "watermark": (asked(watermark=None), "no watermark on 'timestamp'.*withWatermark"),
     "text": (
         asked(aggregates={"s": mt.Sum("text")}),
         "'s' computes with numbers.*'text' is string",

@@ -6,11 +6,21 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from muntin.spark import java
-from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB, session
+from muntin.spark.session import (
+    CHECKPOINTS,
+    MANAGERS,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    SOCKET_FOLDER,
+    SOCKETS,
+    session,
+)
 
 FLAG = "--add-modules=jdk.incubator.vector"
 # What Spark calls besides Java and Python.
@@ -208,6 +218,28 @@ def test_the_session_of_the_tests_counts(spark):
     assert spark.range(3).count() == 3
     assert spark.sparkContext.defaultParallelism == 2
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_a_session_has_the_settings_of_small_micro_batches(spark):
+    """Unix sockets in a folder of this user; a file of a checkpoint is written without processes."""
+    assert spark.conf.get(CHECKPOINTS) in MANAGERS
+    assert spark.conf.get(SOCKETS) == "true"
+    folder = Path(spark.conf.get(SOCKET_FOLDER))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert len(str(folder)) < 40, "the name of a socket has about 100 characters at most"
+    assert any(folder.iterdir())
+
+
+def test_the_daemon_freezes_what_it_imported():
+    """Spark collects garbage after each task, which goes through objects that are not frozen."""
+    code = """
+import gc, runpy, pyspark.daemon
+pyspark.daemon.manager = lambda: print(gc.get_freeze_count(), len(gc.get_objects()))
+runpy.run_module("muntin.spark.daemon", run_name="__main__")
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    frozen, others = map(int, found.stdout.split())
+    assert frozen > 10 * others
 
 
 def test_a_running_session_is_returned_with_its_state_in_rocksdb(spark):

@@ -51,18 +51,22 @@ def folder(tables, tmp_path_factory):
 
 
 NATIVE_WINDOWS = {
-    "sliding": (mt.Sliding("20 s", "5 s"), lambda: F.window("ts", "20 seconds", "5 seconds")),
-    "tumbling": (mt.Tumbling("7 s"), lambda: F.window("ts", "7 seconds")),
-    "session": (mt.Session("2 s"), lambda: F.session_window("ts", "2 seconds")),
+    "sliding": (
+        mt.Sliding("20 s", "5 s"),
+        "5 s",
+        lambda: F.window("ts", "20 seconds", "5 seconds"),
+    ),
+    "tumbling": (mt.Tumbling("7 s"), "0 s", lambda: F.window("ts", "7 seconds")),
+    "session": (mt.Session("2 s"), "5 s", lambda: F.session_window("ts", "2 seconds")),
 }
 
 
 @pytest.mark.parametrize("name", NATIVE_WINDOWS)
 def test_windows_are_those_of_spark(spark, folder, tmp_path, name):
-    window, native = NATIVE_WINDOWS[name]
-    stream = read_stream(spark, folder)
-    ours = collect(mt.spark.aggregate(stream, asked({"w": window})), tmp_path / "ours", "append")
-    theirs = stream.withWatermark("ts", "5 seconds").groupBy("k", "n", native().alias("w"))
+    window, delay, native = NATIVE_WINDOWS[name]
+    stream, query = read_stream(spark, folder), asked({"w": window}, watermark=delay)
+    ours = collect(mt.spark.aggregate(stream, query), tmp_path / "ours", "append")
+    theirs = stream.withWatermark("ts", f"{delay}econds").groupBy("k", "n", native().alias("w"))
     theirs = theirs.agg(*native_sums()).select(
         "k", "n", F.lit("w").alias("window"), "w.start", "w.end", F.lit("result").alias("kind"),
         "sum", "max", "mean", "rows",
@@ -99,6 +103,15 @@ EMBEDDED = {
             "w": mt.Policy(mt.policies.within("15 s", "ts") | mt.policies.last(20), "5 s"),
             "s": mt.Policy(mt.policies.sum_at_most(30, "x"), "10 s"),
         },
+        lateness="15 s",
+    ),
+    "fired by rows": asked(
+        {
+            "w": mt.Sliding("10 s", every=mt.rows(7)),
+            "d": mt.Delta("n", 0.5, every=mt.rows(3)),
+            "a": mt.Tumbling("7 s"),
+        },
+        keys="k",
         lateness="15 s",
     ),
     "early": asked(

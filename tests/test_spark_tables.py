@@ -260,7 +260,9 @@ def test_wrong_rows_are_refused(spark, path, plugs):
     rows = spark.createDataFrame([row("a", 0, "result", 1.0)], SCHEMA)
     with pytest.raises(ValueError, match="have no column 'door': it has 'plug', 'window'"):
         upsert(path, "plugs", keys=["plug", "door"])(rows, 0)
-    with pytest.raises(ValueError, match="one of result, update, retract, empty, got 'deleted'"):
+    with pytest.raises(
+        ValueError, match="one of result, update, retract, empty, early, got 'deleted'"
+    ):
         plugs(0, row("a", 0, "deleted"))
     with pytest.raises(TypeError, match="column 'span' has intervals: cast it"):
         upsert(path, "plugs", "plug")(rows.selectExpr("*", "end - start AS span"), 0)

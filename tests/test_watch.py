@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from importlib.resources import files
 from urllib.request import urlopen
 
@@ -316,11 +317,12 @@ def test_axes_are_times_where_ends_are():
         },
         aggregates={"n": mt.Count()},
     )
+    last = replace(mixed, windows={"last": mt.LastN(10, every="1 minute")})
     asked = [
         (plain, "ten", at, clock),
         (plain, "ten", pa.int64(), clock),
+        (last, "last", pa.int64(), clock),
         (mixed, "hour", pa.int64(), clock),
-        (mixed, "hour", pa.int64(), 3_600),
         (mixed, "km", pa.int64(), clock),
         (mixed, "rows", pa.int64(), 30),
     ]
@@ -383,7 +385,7 @@ def test_figures_are_those_of_the_last_micro_batch_and_totals():
         "keys": 2,
         "state_bytes": 900,
     }
-    counted = {"result": 2, "update": 1, "retract": 1, "empty": 0}
+    counted = {"result": 2, "update": 1, "retract": 1, "empty": 0, "early": 0}
     assert figures["totals"] == {"late": 3, "dropped": 1} | counted
     assert figures["drawn"]["late"] == [3, 0]
     assert figures["drawn"]["windows"] == [2, 2]

@@ -9,8 +9,8 @@ import muntin as mt
 from muntin.query.requirements import last_end
 from muntin.windows import Ticking
 from tests.changing_cases import WHICH, parted, pool, step_of
-from tests.test_query_properties import KEYS, WINDOWS, written
-from tests.window_oracle import as_plain
+from tests.test_query_properties import KEYS, WINDOWS, WITH_CHANGES, written
+from tests.window_oracle import as_plain, bounds
 
 AGGREGATES = {"rows": WHICH[0], "list": WHICH[1]}
 CASES = 30
@@ -23,9 +23,10 @@ def case(number):
     events = chance.choices(pool()[0], k=chance.choice((5, 20, 50)))
     stream = parted(chance, written(events, chance.randint(1, 3), chance.randint(-50, 50), ordered))
     rows = [step_of(event)[1] for event in stream if isinstance(event, dict)]
-    kinds = chance.sample(list(WINDOWS), chance.choice((2, 4, len(WINDOWS))))
-    windows = {kind: chance.choice(pool()[1])[kind] for kind in kinds}
     options = {"ordered": ordered, "emit": chance.choice(("every", "every", "changes"))}
+    there = [*(WITH_CHANGES if options["emit"] == "changes" else WINDOWS)]
+    kinds = chance.sample(there, chance.choice((2, 4, len(there))))
+    windows = {kind: chance.choice(pool()[1])[kind] for kind in kinds}
     options["idle"] = chance.choice((None, None, 100, 140))
     return chance, rows, windows, options
 
@@ -40,7 +41,7 @@ def lines(table, name):
     for row in table.to_pylist():
         if row["window"] == name:
             key, values = tuple(row[k] for k in KEYS), [as_plain(row[a]) for a in AGGREGATES]
-            found[key].append((row["start"], row["end"], row["kind"], *values))
+            found[key].append((*bounds(row), row["kind"], *values))
     return found
 
 

@@ -13,7 +13,8 @@ from functools import reduce
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from muntin.windows import ContextAwareWindow, ContextFreeWindow, LastN, Policy, Session
+from muntin.query.query import COLUMNS, MEASURES
+from muntin.windows import ContextAwareWindow, ContextFreeWindow, Fired, LastN, Policy, Session
 from tests.condition_oracle import holds
 
 
@@ -81,13 +82,14 @@ class WindowOracle:
     def _allowed(self, _end):
         return self.lateness
 
-    def _values(self, _name, _start, rows):
-        return {column: fold(a, rows) for column, a in self.aggregates.items()}
+    def _values(self, name, _start, rows):
+        values = {column: fold(a, rows) for column, a in self.aggregates.items()}
+        return values | times_of(self.windows[name], rows)
 
     def _changes(self):
         before, self.reported, results = self.reported, {}, {}
         for name, key, start, end, rows in self._complete():
-            identity = (key, name, None if isinstance(self.windows[name], LastN) else start, end)
+            identity = (key, name, None if by_end(self.windows[name]) else start, end)
             content = [row.arrival for row in rows]
             known = before.get(identity)
             if known and known[0] == content:
@@ -152,6 +154,8 @@ def complete(window, rows, clock):
         return sessions(window, rows, clock)
     if isinstance(window, LastN):
         return last_rows(window, rows, clock)
+    if isinstance(window, Fired):
+        return fired(window, rows, clock)
     if isinstance(window, Policy):
         return left_rows(window, rows, clock)
     if isinstance(window, ContextAwareWindow):
@@ -205,6 +209,30 @@ def last_rows(window, rows, clock):
         start = max(0, stop - window.n)
         yield start, end, rows[start:stop]
         end += window.every
+
+
+def fired(window, rows, clock):
+    """Each `every`th row fires what is not too far before it, in time or by what a column came to."""
+    come_to, reached = -math.inf, []
+    for row in rows:
+        come_to = max(come_to, row.t if window.measure == "time" else row.values[window.measure])
+        reached.append(come_to)
+    for stop in range(window.every, len(rows) + 1, window.every):
+        if rows[stop - 1].t <= clock.settled:
+            start = next(i for i in range(stop) if reached[stop - 1] - reached[i] < window.size)
+            yield start, stop, rows[start:stop]
+
+
+def by_end(window):
+    """Whether windows are known by their end, since late rows move their start."""
+    return isinstance(window, LastN | Fired)
+
+
+def times_of(window, rows):
+    """Return the times of a window that a row fires, which is known by numbers of rows."""
+    if not isinstance(window, Fired) or window.measure != "time":
+        return {}
+    return {"times": (rows[-1].t - window.size + 1, rows[-1].t + 1)}
 
 
 def left_rows(window, rows, clock):
@@ -286,10 +314,18 @@ def read_rows(table, keys=()):
     rows = []
     for row in table.to_pylist():
         key = tuple(row.pop(column) for column in keys)
-        window = (key, *(row.pop(column) for column in ("window", "start", "end")))
-        kind = row.pop("kind")
-        rows.append((window, kind, {name: as_plain(value) for name, value in row.items()}))
+        window, kind = (key, row["window"], *bounds(row)), row["kind"]
+        values = {n: as_plain(v) for n, v in row.items() if n not in (*COLUMNS, *MEASURES)}
+        if row["end"] is not None and row.get("end_measure") is not None:  # a row fired it
+            values["times"] = row["start"], row["end"]
+        rows.append((window, kind, values))
     return rows
+
+
+def bounds(row):
+    """Return the bounds in a row of results: times, or the numbers of a window that is not of time."""
+    start, end, first, last = (row.get(name) for name in (*COLUMNS[1:3], *MEASURES))
+    return start if first is None else first, end if last is None else last
 
 
 def by_window(rows):

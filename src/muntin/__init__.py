@@ -81,6 +81,7 @@ from muntin.windows import (
     Session,
     Sliding,
     Tumbling,
+    rows,
 )
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ __all__ = [
     "policies",
     "rolling",
     "rolling_plan",
+    "rows",
     "spark",
     "testing",
 ]

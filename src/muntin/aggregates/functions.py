@@ -34,9 +34,9 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 OURS = __name__.partition(".")[0]
 GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, range, complex, dt.timezone, PurePath)
-"""Types whose values are told apart by their text."""
+"""Types whose values differ if their texts do."""
 CODES = 1 << 10
-"""Of so many pieces of code it is remembered what they refer to."""
+"""What this many pieces of code refer to is remembered."""
 MUTABLE = (list, dict, set, bytearray)
 MOMENTS = (dt.datetime, dt.date, dt.time, dt.timedelta)
 NOT_BEHAVIOUR = {

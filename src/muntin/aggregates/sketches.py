@@ -97,7 +97,7 @@ def CountMin(
 def ApproxDistinct(column: str | None = None, *, lg_k: int = 12, where: Where = None) -> Aggregate:
     """Estimate how many different values there are, with a CPC sketch of 2^lg_k bins.
 
-    The relative error is 0.69 / sqrt(2^lg_k), 1.1 % unless told otherwise; up to a few hundred values
+    The relative error is 0.69 / sqrt(2^lg_k), 1.1 % by default; up to a few hundred values
     the count is nearly exact. The result does not depend on how the values were grouped.
     Cost: O(2^lg_k) per combine at most, less while there are few values.
 

@@ -169,7 +169,7 @@ class Aggregator:
         raise NotImplementedError
 
     def _check_values(self, stored: Iterable[Partial], values: Sequence[Any] | None) -> None:
-        """Compare the partials of single values with the values that check was told of."""
+        """Compare the partials of single values with the values that check was given."""
         if values is not None:
             for i, (partial, v) in enumerate(zip(stored, self._lifted(values), strict=True)):
                 self._require_fold(f"value {i}", partial, [v])

@@ -222,7 +222,7 @@ class CompiledRing:
         return self._kernels.typed(self._state, self._algorithm)
 
     def _grow(self, needed: int) -> None:
-        """Make room for so many rows at once, if there is none: so many are few, or came at once."""
+        """Make room for a number of rows at once, if there is none: they are few, or came at once."""
         if needed <= len(self._stamps):
             return
         f, e = int(self._state[0]), int(self._state[1])

@@ -49,7 +49,7 @@ class Results:
     def take(self, table: pa.Table) -> list[Change]:
         """Take what a micro-batch gave, and return what changed by it."""
         changes = []
-        for row in table.to_pylist():
+        for row in with_numbers(table).to_pylist():
             known = identity(row)
             changes.append(Change(row, self.now.get(known)))
             self.counts[row["window"], row["kind"]] += 1
@@ -78,6 +78,14 @@ class Results:
         return [most[place] for place in sorted(most)]
 
 
+def with_numbers(table: pa.Table) -> pa.Table:
+    """Return results with their bounds as microseconds."""
+    for name in ("start", "end"):
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return table
+
+
 def identity(row: Row) -> Identity:
     """Return by what a window is known."""
     start = None if row["window"] == "last 100" else row["start"]
@@ -85,7 +93,7 @@ def identity(row: Row) -> Identity:
 
 
 def moment(microseconds: int) -> datetime:
-    """Return a time of a result, which is an integer where not all windows are of time."""
+    """Return a time of a result."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC)
 
 

@@ -60,7 +60,7 @@ def period(departures: pd.DataFrame) -> str:
 
 
 def write_stream(departures: pd.DataFrame, folder: Path) -> list[pd.Timestamp]:
-    """Write a file whenever so many planes have left, and return when each file was full."""
+    """Write a file for each number of planes that have left, and return when each file was full."""
     folder.mkdir(parents=True)
     full = []
     for number, begin in enumerate(range(0, len(departures), FILE_ROWS)):

@@ -48,7 +48,9 @@ class Job:
     @property
     def mode(self) -> str:
         """Whether a stream reports windows once, or again when they change."""
-        return self.sink.mode or ("update" if self.query.allowed else "append")
+        return self.sink.mode or (
+            "update" if self.query.allowed or self.query.early_every is not None else "append"
+        )
 
     def results(self, spark: "SparkSession") -> "DataFrame":
         """Return the query's windows over the source."""
@@ -70,7 +72,7 @@ def read_job(file: Path) -> Job:
     source = read_source(sections["source"])
     sink = read_sink(sections["sink"], source.stream)
     query = _query(sections["query"], sections["windows"], sections["aggregates"])
-    if source.stream and query.delay == 0:
+    if source.stream and query.watermark is None:
         raise sections["query"].error(
             'a stream needs a watermark, which says how late rows may be: watermark = "10 seconds"'
         )

@@ -2,6 +2,7 @@
 
     Sliding("1 hour", every="1 minute")
     Policy(last(100) | within("1 hour", "at"), every="1 minute")
+    Sliding("10 minutes", every=rows(100))
 
 Such a text is read and never run: it is a call of a name of the catalogue, with texts and numbers as
 arguments.
@@ -27,6 +28,7 @@ from muntin.windows import (
     Sliding,
     Tumbling,
     Window,
+    rows,
 )
 
 Catalogue = Mapping[str, Callable[..., Any]]
@@ -49,6 +51,8 @@ WINDOWS: dict[str, Callable[..., Window]] = {
 POLICIES: Catalogue = {
     policy.__name__: policy for policy in (last, within, sum_at_most, until_max, until_longest_run)
 }
+INSIDE: Catalogue = {**POLICIES, "rows": rows}
+"""What may be called in the arguments of a window."""
 
 
 def window(text: Any) -> Window:
@@ -101,7 +105,7 @@ def _called(node: ast.expr, kind: str, catalogue: Catalogue, wrong: str) -> Any:
 
 def _argument(node: ast.expr, kind: str, wrong: str) -> Any:
     if kind == "window" and isinstance(node, ast.Call | ast.BinOp):
-        return _called(node, "policy", POLICIES, wrong)
+        return _called(node, "policy", INSIDE, wrong)
     try:
         return ast.literal_eval(node)
     except ValueError as error:

@@ -94,7 +94,11 @@ def _stream(
     status: Status,
 ) -> bool:
     """Run a stream, and return whether it was interrupted."""
+    from muntin.spark import check
+
     job.sink.check(spark)
+    if job.sink.checkpoint:
+        check(job.sink.checkpoint, job.query)
     writer = job.results(spark).writeStream.foreachBatch(write).outputMode(job.mode)
     if job.sink.checkpoint:
         writer = writer.option("checkpointLocation", job.sink.checkpoint)

@@ -1,7 +1,7 @@
 """A query that changes while it runs: windows, aggregates and the lateness come and go.
 
 `change` brings what an operator holds from one query to another. A state that was saved is read under
-what is left of the query that it was saved under (`left_of`), and then changed. What was removed is
+the part of its query that the new one still has (`left_of`), and then changed. What was removed is
 skipped by its name, without its code; of a window whose slices others share, only its edges are known.
 """
 
@@ -187,7 +187,7 @@ def left_of(
     trust_functions: bool = False,
     place: str = "",
 ) -> Query:
-    """Return what is left of a query that a state was saved under, or say how it is another query.
+    """Return the part of a saved state's query that this query still has, or refuse another query.
 
     `known` and `saved` are the identities of the query and of the state, and `lanes` are those that
     were saved, if there are any. Lanes of which no window is left are skipped; in others, a window that

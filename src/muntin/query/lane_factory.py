@@ -8,6 +8,7 @@ from muntin.query.query import REPORTED_EARLY
 from muntin.slicing.comparison.buckets import BucketLane
 from muntin.slicing.lane import Lane, Setting
 from muntin.slicing.lanes.context_lane import ContextLane
+from muntin.slicing.lanes.fired_lane import FiredLane
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.lanes.last_rows_lane import LastRowsLane
 from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
@@ -20,6 +21,7 @@ from muntin.windows.window import (
     COLUMN,
     CONTEXT,
     COUNTS,
+    FIRED,
     LAST_ROWS,
     POLICY,
     PUNCTUATION,
@@ -38,6 +40,7 @@ LANES: dict[str, type[Lane]] = {
     PUNCTUATION: PunctuationLane,
     CONTEXT: ContextLane,
     LAST_ROWS: LastRowsLane,
+    FIRED: FiredLane,
     POLICY: PolicyLane,
 }
 """The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""

@@ -416,7 +416,10 @@ class Operator:
     def _as_if_alone(self, table: pa.Table) -> pa.Table:
         """Leave out ends of windows that the watermark passed only for the sake of longer windows."""
         latest, idle = self._state.latest, self.query.limit
-        names, ends = table["window"].to_numpy(), table["end"].cast(pa.int64()).to_numpy()
+        names, ends = (
+            table["window"].to_numpy(),
+            table["end"].cast(pa.int64()).fill_null(0).to_numpy(),
+        )
         later = np.zeros(table.num_rows, np.bool_)
         for name, window in self.query.windows.items():
             if window.measure == "time":
@@ -496,7 +499,7 @@ class Operator:
             return self._nothing
         for _, report in named:
             self._state.counters.windows_reported += len(report.windows)
-        times = self._state.time_type if self._needs.times else pa.int64()
+        times = self._state.time_type
         table, types = write_table(
             self.query, self._state.keys, self._state.aggregates, times, self._results, named
         )
@@ -540,7 +543,7 @@ class Operator:
         plan: str | None = None,
         place: str = "",
     ) -> "Operator":
-        """Return the operator that plain() was taken of, under what is left of the query it had.
+        """Return the operator that plain() was taken of, under the part of its query that is left.
 
         It is to `become` one of the given query; `known` is that query's identity, if it was made.
         It has the plan it had, or `plan`, if a state of the one serves the other.

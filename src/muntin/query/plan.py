@@ -12,10 +12,11 @@ from html import escape
 from muntin.aggregates import Aggregate
 from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
-from muntin.windows import Periodic, Ticking, Window
+from muntin.windows import Fired, Periodic, Ticking, Window
 from muntin.windows.window import (
     COLUMN,
     COUNTS,
+    FIRED,
     FROM_ROWS,
     LAST_ROWS,
     POLICY,
@@ -39,7 +40,7 @@ SLICED = ("auto", "worst case", "lazy", "eager")
 """Plans in which rows are folded into slices that windows share."""
 BUCKET = "bucket"
 """The kind of lane with a bucket per window, to compare with."""
-KEEPING = (TIME, COLUMN, RANKS, LAST_ROWS, POLICY)
+KEEPING = (TIME, COLUMN, RANKS, LAST_ROWS, POLICY, FIRED)
 """The kinds of lanes in which windows can go on from the one before."""
 KEPT_STORES = {"auto": "kept", "worst case": "worst case"}
 """Plans in which they do, and what their stores are called."""
@@ -218,6 +219,8 @@ def plan_lane(
 def _keeps_rows(
     query: Query, kind: str, lane: str, aggregates: tuple[str, ...]
 ) -> tuple[bool, str]:
+    if lane == FIRED:
+        return True, "windows end at rows, and a late one moves the numbers of those behind it"
     if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
     if lane == PUNCTUATION and not query.ordered:
@@ -260,6 +263,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     if lane == PUNCTUATION:
         kept = "" if query.ordered else " and their rows"
         return f"the windows that are open or may change{kept}{late}"
+    if lane == FIRED:
+        return f"the rows of the last windows{late}, and those the watermark has not passed"
     if lane in FROM_ROWS:
         return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
@@ -311,7 +316,7 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
 def _sliding(windows: dict[str, Window]) -> int:
     """Return how many windows share slices with the next of their kind."""
     return sum(
-        isinstance(w, Ticking) or (isinstance(w, Periodic) and w.size > w.every)
+        isinstance(w, Ticking | Fired) or (isinstance(w, Periodic) and w.size > w.every)
         for w in windows.values()
     )
 

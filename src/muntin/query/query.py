@@ -5,6 +5,7 @@ What runs a query is imported when it is asked for: a query can be written down 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
     ContextFreeWindow,
+    Fired,
     Policy,
     Punctuation,
     Session,
@@ -21,7 +23,7 @@ from muntin.windows import (
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
-from muntin.windows.window import COLUMN, SESSION, TIME
+from muntin.windows.window import COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from muntin.query.plan import Plan
 
 COLUMNS = ("window", "start", "end", "kind")
+MEASURES = ("start_measure", "end_measure")
+"""Columns of results with windows of time and others: what the bounds are in the windows' measures."""
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
 REPORTED_EARLY = (TIME, COLUMN, SESSION)
@@ -40,8 +44,9 @@ class Query:
     """Windows and aggregates over a stream of rows.
 
     `time` is the column of the rows' times, `keys` the columns they are grouped by. `watermark` is how
-    far the watermark stays behind the latest time where nobody sets it, `lateness` how long after its
-    end a window is still corrected. `ordered` declares that each key's rows come in the order of time.
+    far the watermark stays behind the latest time where nobody sets it; a stream on Spark needs one,
+    which may be "0 s". `lateness` is how long after its end a window is still corrected. `ordered`
+    declares that each key's rows come in the order of time.
     With `emit="changes"` a window that repeats is reported only if its values are not those of the one
     before it. A row whose time is null is an error, or with `on_bad_time="drop"` left out and counted;
     `on_bad_row="drop"` does the same for a row with a value that cannot be read, or that does not fit
@@ -67,7 +72,7 @@ class Query:
     windows: Mapping[str, Window]
     aggregates: Mapping[str, Aggregate]
     keys: tuple[str, ...] = ()
-    watermark: Any = 0
+    watermark: Any = None
     lateness: Any = 0
     ordered: bool = False
     emit: str = "every"
@@ -87,7 +92,8 @@ class Query:
         object.__setattr__(self, "keys", keys)
         for part in ("windows", "aggregates"):
             object.__setattr__(self, part, _named(part, getattr(self, part)))
-        object.__setattr__(self, "delay", _duration("watermark", self.watermark))
+        delay = 0 if self.watermark is None else _duration("watermark", self.watermark)
+        object.__setattr__(self, "delay", delay)
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
         limit = None if self.idle is None else _duration("idle", self.idle)
         object.__setattr__(self, "limit", limit)
@@ -107,6 +113,7 @@ class Query:
         _check_names(keys, [*self.aggregates])
         if self.limit is not None:
             _check_idle(self, self.limit)
+        _check_fired(self)
         object.__setattr__(self, "early_every", _early(self.early))
         if self.early_every is not None and self._least:
             _check_early(self)
@@ -134,6 +141,23 @@ class Query:
         looked_at += [c for policy in policies for c in columns_of(policy.aggregate)]
         names += [c for c in looked_at if isinstance(c, str) and c not in (self.time, *self.keys)]
         return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether results have the columns MEASURES, beside times."""
+        bounds = {window.bounds for window in self.windows.values()}
+        return FIRED_BY_ROWS in bounds or (TIMES in bounds and len(bounds) > 1)
+
+    @cached_property
+    def in_time(self) -> bool:
+        """Whether start and end are times; where all windows are of rows or a column, they are not."""
+        bounds = {window.bounds for window in self.windows.values()}
+        return not bounds.isdisjoint((TIMES, FIRED_BY_ROWS)) or not bounds
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The columns of results, besides keys and aggregates."""
+        return (*COLUMNS[:-1], *(MEASURES if self.measured else ()), COLUMNS[-1])
 
     def aggregates_of(self, window: str) -> tuple[str, ...]:
         """Return the names of the aggregates that belong to a window."""
@@ -177,7 +201,7 @@ class Query:
                 f"{escape(name)}: {escape(a.name)}({escape(', '.join(columns_of(a)))})"
                 for name, a in self.aggregates.items()
             ),
-            "watermark, lateness": f"{self.watermark}, {self.lateness}",
+            "watermark, lateness": f"{self.watermark or 0}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
@@ -242,6 +266,16 @@ def _check_idle(query: Query, idle: int) -> None:
                 f"idle must be at least the lateness and the length of window {name!r} together, "
                 f"{query.allowed + longest}; got {query.idle!r}"
             )
+
+
+def _check_fired(query: Query) -> None:
+    """Refuse to leave out windows that rows fire: each is asked for by its row."""
+    fired = [name for name, window in query.windows.items() if isinstance(window, Fired)]
+    if fired and query.emit != "every":
+        raise ValueError(
+            f"window {fired[0]!r} is reported at each row that fires it, and emit={query.emit!r} would "
+            "leave some out or add others: take emit='every', or a query of its own"
+        )
 
 
 def _early(early: Any) -> int | None:
@@ -317,7 +351,7 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{what} is named by text, got {name!r}")
-            if name in COLUMNS:
+            if name in (*COLUMNS, *MEASURES):
                 raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
     for name in {*keys}:
         if keys.count(name) > 1:

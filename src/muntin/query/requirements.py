@@ -9,16 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.conditions import Condition
+from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
+from muntin.dataframes.columns import Column
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, Array
-from muntin.slicing.rows import opening
+from muntin.slicing.rows import advancing, opening
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
-    LastN,
+    Fired,
     Policy,
     Punctuation,
     Session,
@@ -30,22 +32,24 @@ from muntin.windows.window import PUNCTUATION
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a query needs of its rows besides times and keys, and whether its results are in time."""
+    """What a query needs of its rows besides times and keys."""
 
     query: Query
     columns: tuple[str, ...]
     conditions: tuple[Condition, ...]
     measures: dict[str, str]
+    advancing: dict[str, str]  # columns along which rows fire windows, with the name of one of them
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
     whole_rows: bool
     records: bool
-    times: bool
 
     @classmethod
     def of(cls, query: Query) -> "Requirements":
         """Look through a query's windows."""
         windows = query.windows.items()
-        measures = {w.measure: n for n, w in windows if w.measure not in ("time", "count")}
+        along = [(n, w) for n, w in windows if w.measure not in ("time", "count")]
+        measures = {w.measure: n for n, w in along if not isinstance(w, Fired)}
+        fired = {w.measure: n for n, w in along if isinstance(w, Fired)}
         punctuations = {
             n: w
             for n, w in windows
@@ -63,10 +67,10 @@ class Requirements:
             query.value_columns,
             query.conditions,
             measures,
+            fired,
             punctuations,
             whole_rows,
             records,
-            measured_in_time(query),
         )
 
     def read(self, data: Any, held: pa.DataType) -> Batch:
@@ -93,24 +97,27 @@ class Requirements:
 
     def _within_bounds(self, batch: Batch) -> Batch:
         """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
-        if not self.measures and _is_near(batch.times):
+        if not self.measures and not self.advancing and _is_near(batch.times):
             return batch
-        held, bad = {"time": batch.times}, np.zeros(batch.rows, np.bool_)
-        for measure in self.measures:
+        held, bad = [("time", batch.times, FAR)], np.zeros(batch.rows, np.bool_)
+        for measure in {**self.measures, **self.advancing}:
             column = batch.columns[measure]
-            if column.values.dtype.kind in "iu":
-                held[f"{measure!r} ="] = column.values
+            most = EXACT_IN_FLOAT if measure in self.advancing else FAR
+            if column.values.dtype.kind in ("iuf" if measure in self.advancing else "iu"):
+                held.append((f"{measure!r} =", column.values, most))
             if column.valid is not None and self.query.on_bad_row == "drop":
                 bad |= ~column.valid
-        for what, values in held.items():
-            if _is_near(values):
+        for what, values, most in held:
+            if _is_near(values, most):
                 continue
-            far = (values > FAR) | (values < -FAR)
-            if self.query.on_bad_row == "error":
+            far = ~np.isfinite(values) if values.dtype.kind == "f" else _beyond(values, most)
+            if self.query.on_bad_row == "error" and far.any():
                 row = int(np.argmax(far))
+                beyond = f"beyond 2**{most.bit_length() - 1}"
                 raise ValueError(
-                    f"row {batch.row_of(row)} has {what} {int(values[row])}, which is beyond 2**61: "
-                    "correct it, or leave such rows out with on_bad_row='drop'"
+                    f"row {batch.row_of(row)} has {what} {values[row].item()}, which is "
+                    f"{'no number' if values.dtype.kind == 'f' else beyond}: correct it, or leave such "
+                    "rows out with on_bad_row='drop'"
                 )
             bad |= far
         return drop_bad_rows(batch, bad) if bad.any() else batch
@@ -120,17 +127,31 @@ class Requirements:
         extra: dict[Any, Array] = {}
         for measure, window in self.measures.items():
             column = batch.columns[measure]
-            if column.values.dtype.kind not in "iu" or column.valid is not None:
+            if column.values.dtype.kind not in "iu" or _has_nulls(column):
                 raise TypeError(
                     f"window {window!r} is measured in column {measure!r}, which must be whole numbers "
                     f"without nulls; it has {column.dtype}"
                 )
             extra[measure] = column.values.astype(np.int64, copy=False)
+        for measure, window in self.advancing.items():
+            extra[advancing(measure)] = self._advancing(batch, measure, window)
         if self.records:
             extra[ROW] = self._records(batch)
         for name, punctuation in self.punctuations.items():
             extra[opening(name)] = self._opening(punctuation, batch, extra)
         return extra
+
+    @staticmethod
+    def _advancing(batch: Batch, measure: str, window: str) -> Array:
+        """Return a column along which rows fire windows, as floats in the bits of whole numbers."""
+        column = batch.columns[measure]
+        if column.values.dtype.kind not in "iuf" or _has_nulls(column):
+            raise TypeError(
+                f"window {window!r} is measured in column {measure!r}, which must be numbers without "
+                f"nulls; it has {column.dtype}"
+            )
+        floats: Array = np.ascontiguousarray(column.values, np.float64)
+        return floats.view(np.int64)
 
     def _opening(self, window: ContextAwareWindow, batch: Batch, extra: dict[Any, Array]) -> Array:
         """Return which rows open a window, of one that remembers no rows."""
@@ -156,11 +177,6 @@ class Requirements:
         return np.fromiter(rows, object, batch.rows)
 
 
-def measured_in_time(query: Query) -> bool:
-    """Whether start and end are times in all windows; a number of rows or a column's value is not."""
-    return all(w.measure == "time" and not isinstance(w, LastN) for w in query.windows.values())
-
-
 def last_end(windows: Iterable[Window], latest: int, idle: int | None) -> int:
     """Return a watermark by which every window that the data fill is complete."""
     return max(_last_end(window, latest, idle) for window in windows)
@@ -176,11 +192,21 @@ def _last_end(window: Window, latest: int, idle: int | None) -> int:
     return latest + 1
 
 
-def _is_near(values: Array) -> bool:
-    """Whether no value is so far from 0 that sums overflow."""
+def _has_nulls(column: Column) -> bool:
+    return column.valid is not None and not column.valid.all()
+
+
+def _beyond(values: Array, most: int) -> Array:
+    """Return which whole numbers are too far from 0."""
+    far: Array = (values > most) | (values < -most)
+    return far
+
+
+def _is_near(values: Array, most: int = FAR) -> bool:
+    """Whether no value is so far from 0 that sums overflow, nor NaN."""
     if len(values) <= FEW:
-        return all(-FAR <= value <= FAR for value in values.tolist())
-    return int(values.max()) <= FAR and int(values.min()) >= -FAR
+        return all(-most <= value <= most for value in values.tolist())
+    return bool(values.max() <= most and values.min() >= -most)
 
 
 def _differ(held: pa.DataType, new: pa.DataType) -> bool:

@@ -1,8 +1,14 @@
-"""Reports of windows as one Arrow table."""
+"""Reports of windows as one Arrow table.
+
+Where all windows are of time, or all of rows and columns, `start` and `end` have what the windows are
+measured in. Else these two are times, null for windows without, and `start_measure` and `end_measure`
+have the numbers.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +17,27 @@ from pyarrow import types as kinds
 from muntin.dataframes.arrow_results import DoesNotFitError, same_bits
 from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.query import COLUMNS, Query
+from muntin.query.query import COLUMNS, MEASURES, Query
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
-from muntin.slicing.tables import END, KEY, KIND, START, WINDOW
+from muntin.slicing.tables import END, HI, KEY, KIND, LO, START, WINDOW
+from muntin.windows import Fired, Window
+from muntin.windows.window import NUMBERS, TIMES
 
 KINDS = ("result", "update", "retract", "empty", "early")
 FEW = 64
 """So many repetitions of a name are kept, of which a short column is a part."""
+BOUNDS = COLUMNS[1:3]
+
+
+class Bounds(NamedTuple):
+    """The bounds of some windows; None where they have none of a kind."""
+
+    start: Array | None
+    end: Array | None
+    start_measure: Array | None
+    end_measure: Array | None
 
 
 def time_type(name: str) -> pa.DataType:
@@ -40,7 +58,7 @@ def write_table(
     types: dict[str, pa.DataType],
     reports: list[tuple[Lane, Report]],
 ) -> tuple[pa.Table, dict[str, pa.DataType]]:
-    """Return the keys, window, start, end, kind and a column per aggregate; and the results' types.
+    """Return the keys, window, bounds, kind and a column per aggregate; and the results' types.
 
     `types` are those that results had before: they stay, unless values need a wider one.
     """
@@ -51,8 +69,7 @@ def write_table(
     if query.keys:
         columns |= zip(query.keys, keys.columns(np.ascontiguousarray(windows[:, KEY])), strict=True)
     columns["window"] = _chosen(names, numbers)
-    columns["start"] = same_bits(windows[:, START], time_type)
-    columns["end"] = same_bits(windows[:, END], time_type)
+    columns |= _bound_columns(query, windows, time_type, reports)
     columns["kind"] = _chosen(KINDS, windows[:, KIND])
     for i, name in enumerate(query.aggregates):
         try:
@@ -83,12 +100,60 @@ def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | No
     return windows, numbers, None if np.count_nonzero(valued) == len(valued) else valued
 
 
+def _bounds_of(window: Window, windows: Array) -> Bounds:
+    """Return the bounds of a window of which a report has lines.
+
+    Of one that rows fire these have the number of its first row, and the time behind its last one.
+    """
+    start, end = windows[:, START], windows[:, END]
+    if window.bounds == TIMES:
+        return Bounds(start, end, None, None)
+    if window.bounds == NUMBERS:
+        return Bounds(None, None, start, end)
+    if not isinstance(window, Fired):
+        return Bounds(None, end, start, None)
+    last = start + windows[:, HI] - windows[:, LO]
+    if window.measure != "time":
+        return Bounds(None, None, start, last)
+    return Bounds(end - window.size, end, start, last)
+
+
+def _bound_columns(
+    query: Query, windows: Array, times: pa.DataType, reports: list[tuple[Lane, Report]]
+) -> dict[str, pa.Array]:
+    """Return the columns of results by name; `windows` are those of all reports."""
+    if not query.measured:
+        kind = times if query.in_time else pa.int64()
+        pairs = zip(BOUNDS, (START, END), strict=True)
+        return {name: same_bits(windows[:, column], kind) for name, column in pairs}
+    kinds = (times, times, pa.int64(), pa.int64())
+    named = zip((*BOUNDS, *MEASURES), kinds, zip(*_each(reports), strict=True), strict=True)
+    return {name: _bound_column(parts, kind, reports) for name, kind, parts in named}
+
+
+def _each(reports: list[tuple[Lane, Report]]) -> Iterator[Bounds]:
+    """Yield the bounds of each report; a lane has windows of one kind."""
+    for lane, report in reports:
+        yield _bounds_of(next(iter(lane.windows.values())), report.windows)
+    yield Bounds(*lines(0).T[:4])
+
+
+def _bound_column(
+    parts: tuple[Array | None, ...], kind: pa.DataType, reports: list[tuple[Lane, Report]]
+) -> pa.Array:
+    """Return a bound of the windows of all reports, and then of none, as one column."""
+    counts = [*(len(report.windows) for _, report in reports), 0]
+    pairs = zip(parts, counts, strict=True)
+    chunks = [pa.nulls(n, kind) if part is None else same_bits(part, kind) for part, n in pairs]
+    return pa.concat_arrays(chunks)
+
+
 def _too_large(
     name: str, feed: BoundAggregate, columns: dict[str, pa.Array], row: int, error: DoesNotFitError
 ) -> OverflowError:
     """Return the error of a result that does not fit its type: aggregate, key and window."""
-    window, start, end = (columns[part][row].as_py() for part in COLUMNS[:3])
-    keys = list(columns)[: list(columns).index(COLUMNS[0])]
+    start, end = (_bound(columns, part, row) for part in BOUNDS)
+    window, keys = columns["window"][row].as_py(), [*columns][: [*columns].index("window")]
     key = ", ".join(f"{column}={columns[column][row].as_py()!r}" for column in keys)
     null = ", or give it overflow='null'" if feed.aggregate.result == "sum" else ""
     return OverflowError(
@@ -96,6 +161,12 @@ def _too_large(
         f"[{start}, {end})"
         f"{' of ' + key if key else ''}: convert its column to floats{null}"
     )
+
+
+def _bound(columns: dict[str, pa.Array], part: str, row: int) -> Any:
+    """Return a bound of a window, a time or else a number."""
+    time = columns[part][row].as_py()
+    return columns[f"{part}_measure"][row].as_py() if time is None else time
 
 
 def _chosen(names: Sequence[str], which: Array) -> pa.Array:

@@ -50,7 +50,7 @@ class Beside(Protocol):
         """Put that at some places."""
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
-        """Return the memory of all of it, told by some of the `count` places in use."""
+        """Estimate the memory of all columns from some of the `count` places in use."""
 
 
 class Arena:

@@ -335,7 +335,7 @@ def _picked(array: Array, places: Array) -> Array:
 
 
 def _told(aggregate: Aggregate, outs: list[Array]) -> list[Array]:
-    """Return results so that they are equal if what is told of them is; objects are as they are.
+    """Return results in a form in which equal ones compare as equal; objects stay as they are.
 
     In place of a number of values there is 1 if there is a result, 0 if that is null, or ABSENT.
     """

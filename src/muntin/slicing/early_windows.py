@@ -72,7 +72,7 @@ class FreshSlices:
 
     @classmethod
     def load(cls, plain: Any, keys: int) -> "FreshSlices":
-        """Return slices that were saved, of so many keys."""
+        """Return slices that were saved, of this number of keys."""
         slices = whole(plain, FRESH_COLUMNS)
         owners = slices[:, FRESH_KEY]
         if len(owners) and not 0 <= owners.min() <= owners.max() < keys:

@@ -98,7 +98,7 @@ class FoldedRows:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any], partials: Mapping[str, Any]) -> "FoldedRows":
-        """Return the cells that plain() told of, with the partials of these aggregates."""
+        """Return the cells that plain() described, with the partials of these aggregates."""
         found = np.array(plain["found"])
         if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != FIELDS:
             raise ValueError(f"slices are lines of {FIELDS} whole numbers, not {found.shape}")

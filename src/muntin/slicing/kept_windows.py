@@ -129,7 +129,7 @@ class KeptColumn:
         return bool(np.count_nonzero(self._slides))
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
-        """Return the memory of what is kept, told by the fronts at some of the `count` places in use."""
+        """Estimate the memory of what is kept from the fronts at some of the `count` places in use."""
         marks, backs, middles, fronts = self._slots[:4]
         trees = self._trees.loops
         arrays = (marks, *backs, *middles, *fronts, *trees.nodes, trees.marks, trees.labels)

@@ -182,7 +182,7 @@ class Partials:
         return outs
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
-        """Return the memory of the partials, told by those at some of the `count` places in use."""
+        """Estimate the memory of the partials from those at some of the `count` places in use."""
         size = sum(array.nbytes for array in self._arrays)
         if self.kernels.columns is not None:
             return size
@@ -212,7 +212,7 @@ class Partials:
         return [[self.aggregate.to_plain(partial) for partial in parts[0]]]
 
     def read(self, plain: list[Any], count: int) -> tuple[Array, ...]:
-        """Return the partials that `written` told of."""
+        """Return the partials that `written` wrote."""
         if len(plain) != len(self._arrays) or any(len(column) != count for column in plain):
             raise ValueError(f"partials of {self.aggregate.name!r} do not fit {count} slices")
         if self.kernels.columns is None:

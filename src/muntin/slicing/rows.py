@@ -26,6 +26,11 @@ def opening(window: str) -> tuple[str, str]:
     return "opens", window
 
 
+def advancing(column: str) -> tuple[str, str]:
+    """Return the name under which rows come with a column as floats, in the bits of whole numbers."""
+    return "advances", column
+
+
 def object_array(items: Iterable[Any], count: int) -> Array:
     """Return an array of objects, whatever they are; tuples stay tuples."""
     return np.fromiter(items, object, count)
@@ -100,7 +105,7 @@ class Objects:
         (self.array[places],) = parts
 
     def bytes(self, places: Array, count: int, measure: Measure) -> int:
-        """Return the memory of the objects, told by those at some of the `count` places in use."""
+        """Estimate the memory of the objects from those at some of the `count` places in use."""
         return self.array.nbytes + measure.objects(self.array[places].tolist(), count)
 
 
@@ -117,7 +122,7 @@ class KeptRows:
         self.partials = partials
         self.extra = None if extra is None else Objects()
         self._extra_name = extra
-        self.measure: str | None = None
+        self.measure: str | tuple[str, str] | None = None
         for column in (*partials, self.extra):
             if column is not None:
                 self.runs.beside(column)

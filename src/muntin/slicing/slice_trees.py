@@ -26,7 +26,7 @@ from muntin.slicing.limits import Array
 
 Spans = tuple[Array, Array, Array]
 MANY_NOTES = 64
-"""After so many batches with changes, what they changed is noted once."""
+"""After this many batches with changes, what they changed is joined."""
 MORE_SLICES = 64
 """A tree has space for so small a part of its slices in addition."""
 NO_CHANGES = np.zeros((0, CHANGED_COLUMNS), np.int64)

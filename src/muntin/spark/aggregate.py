@@ -140,14 +140,14 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
         )
     delays = {f.name: f.metadata[DELAY] for f in df.schema.fields if DELAY in f.metadata}
     held = delays.get(query.time)
-    if held is None and query.delay == 0:
+    if held is None and query.watermark is None:
         raise ValueError(
             f"the stream has no watermark on {query.time!r}: say in the query how late rows may be "
             "(watermark='10 seconds'), or call withWatermark before"
         )
     if held is None:
         return df.withWatermark(query.time, f"{query.delay} microseconds")
-    if query.delay and query.delay != 1000 * held:
+    if query.watermark is not None and query.delay != 1000 * held:
         raise ValueError(
             f"the stream has a watermark of {held} ms on {query.time!r} and the query one of "
             f"{query.delay / 1000:g} ms: leave one of them out"

@@ -1,12 +1,13 @@
 """Spark's Python daemon with what queries need imported before it forks workers.
 
 A worker then starts in milliseconds, where it would import Numba and Arrow for seconds. Memory that a
-worker frees stays with it for the next micro-batch, because the system gives it anew page by page. A
-local session has this as `spark.python.daemon.module`; on a cluster it can be set where muntin is
-installed.
+worker frees stays with it for the next micro-batch, because the system gives it back page by page. What
+was imported is frozen: Spark collects garbage after every task, and would go through all of it. A local
+session has this as `spark.python.daemon.module`; on a cluster it can be set where muntin is installed.
 """
 
 import ctypes
+import gc
 import platform
 
 import numba  # noqa: F401
@@ -32,4 +33,6 @@ def keep_memory() -> None:
 
 if __name__ == "__main__":
     keep_memory()
+    gc.collect()
+    gc.freeze()
     manager()

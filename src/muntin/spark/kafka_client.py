@@ -164,7 +164,7 @@ class Client:
             elif time.monotonic() > progress + self._options.timeout_s:
                 if not at_end:
                     raise self._failure(f"{part} from offset {reached}", "no rows came")
-                # A replica that is behind had its time: the topic was deleted and made anew.
+                # A replica that is behind had its time: the topic was deleted and made again.
                 self._options.lose(f"{part} ends at {reached} and not at {part.end}")
                 return
 

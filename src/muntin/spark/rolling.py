@@ -4,9 +4,9 @@
          -> sortWithinPartitions: by a row's place, one number, which Spark sorts by its digits
          -> mapInArrow: exact order, frames as spans of rows, kernels              frames.py
 
-Spark's own Window compares keys and order row by row to sort, and computes each frame anew, or by a tree
-of segments if told to. It is the plan for small frames, and for those that begin with the key, which it
-extends row by row.
+Spark's own Window compares keys and order row by row to sort, and computes each frame from its rows,
+or by a tree of segments if that is set. It is the plan for small frames, and for those that begin with
+the key, which it extends row by row.
 """
 
 import math
@@ -90,7 +90,7 @@ def rolling(
 
     A frame lies within the rows of one key, in the order of `order`. `size` is one of
 
-    - a number of rows: the last so many, this one among them;
+    - a number n of rows: the last n, this one among them;
     - a duration, if the order is a timestamp or a date: the rows of the last so long;
     - a pair of bounds, (-1000, 0) or ("-1 hour", "0 s"), as Spark's rowsBetween and rangeBetween take
       them: both belong to the frame, and None is the first or the last row of the key;

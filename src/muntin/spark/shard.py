@@ -274,7 +274,7 @@ class Shard:
         return bool(self._block(header, BASE) != header.base)
 
     def _left_of(self, saved: Identity) -> Query:
-        """Return what is left of the query that the state is of, or say how it is another one."""
+        """Return the part of the state's query that this query still has, or refuse another query."""
         return left_of(
             self._query,
             self._packing.identity,
@@ -285,7 +285,7 @@ class Shard:
         )
 
     def _read(self, header: Header, left: Query) -> Operator:
-        """Read the operator from its blocks, under what is left of the query it had then."""
+        """Read the operator from its blocks, under the part of its query that is still there."""
         if not header.blocks:
             return self._packing.operator(left)
         named = header.blocks.items()

@@ -12,6 +12,8 @@ import numpy as np
 
 from muntin.aggregates import SnapshotError
 
+BLOCKS = "blocks"
+"""The name of the map among what a shard keeps."""
 PIECE = 1 << 18
 STRIPES = 7
 LOW = 0x7F
@@ -62,8 +64,13 @@ class StateMap:
             self._state.removeKey(key)
 
 
-def _piece_name(name: str, i: int) -> str:
+def _piece_name(name: str, i: int | str) -> str:
     return f"{name}#{i}"
+
+
+def of_name(pieces: Any, name: str) -> Any:
+    """Return which of a column of pieces' names are of a block."""
+    return pieces.startswith(_piece_name(name, ""))
 
 
 def seven_bits(block: bytes) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from muntin.spark.packing import Packing, grouping_keys
 from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
 from muntin.spark.shard import Copies, Shard
-from muntin.spark.state_map import StateMap
+from muntin.spark.state_map import BLOCKS, StateMap
 
 PACKED = "shard int, part int, piece int, packed binary"
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
@@ -146,7 +146,7 @@ class _ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._blocks = StateMap(handle.getMapState("blocks", "name string", "piece string"))
+        self._blocks = StateMap(handle.getMapState(BLOCKS, "name string", "piece string"))
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Write the header of a new shard."""

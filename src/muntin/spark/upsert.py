@@ -1,11 +1,12 @@
 """A table kept current from a query's results: updates replace rows, retractions delete them.
 
-A row is known by its keys, window, start and end. Only the last n rows before an end are known by that
-end: late rows move their start, and then the update is of a row that is not in the table. It takes the
-place of the row with its end. Of the rows of one micro-batch that concern the same window the last one
-counts: they come from one shard, hence from one partition of Spark's, and toArrow gives partitions whole
-and in order. What a micro-batch changes and its number are written in one transaction, so that a crash
-leaves both or neither, and a micro-batch that comes again is known.
+A row is known by its keys, window, start and end, or by `end_measure` if it has one, which a window of
+rows or along a column has in a query with windows of time too. Only the last n rows before an end are
+known by that end: late rows move their start, and then the update is of a row that is not in the table.
+It takes the place of the row with its end. Of the rows of one micro-batch that concern the same window
+the last one counts: they come from one shard, hence from one partition of Spark's, and toArrow gives
+partitions whole and in order. What a micro-batch changes and its number are written in one transaction,
+so that a crash leaves both or neither, and a micro-batch that comes again is known.
 """
 
 import json
@@ -24,6 +25,7 @@ from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
 IDENTITY = ("window", "end", "start")  # in the order of the table's index
+MEASURE = "end_measure"
 KINDS = ("result", "update", "retract", "empty", "early")
 BATCHES = "muntin_batches"
 QUERY_ID = "sql.streaming.queryId"  # where Spark has the id that a checkpoint keeps
@@ -72,7 +74,8 @@ def _is_new(connection: sqlite3.Connection, of: tuple[str, str], batch_id: int) 
 def _apply(
     connection: sqlite3.Connection, table: str, keys: tuple[str, ...], rows: pa.Table
 ) -> None:
-    identity = (*keys, *IDENTITY)
+    measured = [MEASURE] if MEASURE in rows.column_names else []
+    identity = (*keys, IDENTITY[0], *measured, *IDENTITY[1:])
     for name in (*identity, "kind"):
         if name not in rows.column_names:
             there = ", ".join(map(repr, rows.column_names))
@@ -82,8 +85,9 @@ def _apply(
     _prepare(connection, table, identity, {field.name: _type(field) for field in rows.schema})
     columns = {name: _values(rows.column(name)) for name in rows.column_names}
     there = f"DELETE FROM {_quoted(table)} WHERE "
-    by_end = there + " AND ".join(f"{_quoted(name)} IS ?" for name in identity[:-1])  # also nulls
-    by_all = f"{by_end} AND {_quoted(identity[-1])} IS ?"
+    asks = [f"{_quoted(name)} IS ?" for name in identity]  # also nulls
+    by_all, by_end = (there + " AND ".join(some) for some in (asks, asks[:-1]))
+    by_measure, count = there + " AND ".join(asks[:-2]), len(identity) - 2
     into = f"INSERT INTO {_quoted(table)} ({', '.join(map(_quoted, columns))}) "
     into += f"VALUES ({', '.join('?' * len(columns))})"
     identities = zip(*(columns[name] for name in identity), strict=True)
@@ -91,8 +95,9 @@ def _apply(
     for kind, known, row in zip(columns["kind"], identities, values, strict=True):
         if kind not in KINDS:
             raise ValueError(f"the kind of a row is one of {', '.join(KINDS)}, got {kind!r}")
-        replaced = connection.execute(by_all, known).rowcount
-        if kind == "update" and not replaced:
+        if measured and known[count - 1] is not None:
+            connection.execute(by_measure, known[:count])
+        elif not connection.execute(by_all, known).rowcount and kind == "update":
             connection.execute(by_end, known[:-1])
         if kind != "retract":
             connection.execute(into, row)

@@ -14,7 +14,7 @@ from muntin.stores.store import INSTALL, Key, Result, Store, StoreError
 
 MEMTABLE_BYTES = 8 << 20
 CACHE_BYTES = 8 << 20
-FEW = 64  # so many blocks are deleted one by one: each range deleted as such slows reads until compacted
+FEW = 64  # up to this many blocks are deleted one by one: a deleted range slows reads for a while
 
 
 class RocksStore(Store):

@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from muntin.aggregates import Aggregate
 from muntin.query.query import Query, columns_of
-from muntin.windows import LastN
 
 PLAIN_TIMES = range(10**14, 10**16)
 """Microseconds since 1970 from 1973 to 2286, if whole numbers may be times or numbers of rows."""
@@ -15,7 +14,7 @@ PLAIN_TIMES = range(10**14, 10**16)
 def x_axis(query: Query, name: str, bounds: pa.DataType, latest: int) -> dict[str, Any]:
     """Return whether ends are times or numbers, in which zone, and what they are called.
 
-    Where some windows of a query are not measured in time, all bounds are whole numbers.
+    Where no windows of a query are measured in time, all bounds are whole numbers.
     """
     measure = query.windows[name].measure
     if measure != "time":
@@ -23,8 +22,7 @@ def x_axis(query: Query, name: str, bounds: pa.DataType, latest: int) -> dict[st
         return {"kind": "number", "zone": None, "label": f"end of window, {unit}"}
     if pa.types.is_timestamp(bounds):
         return {"kind": "time", "zone": bounds.tz, "label": "end of window"}
-    mixed = any(w.measure != "time" or isinstance(w, LastN) for w in query.windows.values())
-    if mixed and latest in PLAIN_TIMES:
+    if not query.in_time and latest in PLAIN_TIMES:
         return {"kind": "time", "zone": None, "label": "end of window"}
     return {"kind": "number", "zone": None, "label": f"end of window, {query.time}"}
 

@@ -52,7 +52,7 @@ class Board:
     def progress(self, told: Mapping[str, Any]) -> None:
         """Take the progress of a Spark streaming query, its lastProgress as a dict.
 
-        The same progress may be told again; it counts once.
+        The same progress may come again; it counts once.
         """
         with self._changed:
             if self._figures.progress(told):

@@ -73,7 +73,7 @@ def _chart(
 
 
 def _stretch(there: Mapping[int, Reports], view: View, hi: int) -> Stretch:
-    """Return what is shown: up to the last end of all, from the end that is so many before it."""
+    """Return the range that is shown: it ends at the last end of all windows."""
     ends = [windows.ends[-view.last :] for windows in there.values()]
     if not ends:
         return Stretch(hi, hi, view.columns)

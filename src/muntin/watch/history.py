@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from muntin.query.query import COLUMNS, Query
+from muntin.query.query import Query
 from muntin.query.result_table import KINDS
 from muntin.watch.followed_keys import Followed
 from muntin.watch.lines import FIELDS
@@ -34,7 +34,7 @@ class Results:
     @classmethod
     def of(cls, query: Query, table: pa.Table) -> "Results":
         """Read a table, or say what is wrong with it."""
-        for name in (*query.keys, *COLUMNS, *query.aggregates):
+        for name in (*query.keys, *query.result_columns, *query.aggregates):
             if name not in table.column_names:
                 raise ValueError(
                     f"the results have no column {name!r}, only {', '.join(table.column_names)}: "
@@ -42,7 +42,7 @@ class Results:
                 )
         kind = _numbered("kind", table["kind"], pa.array(KINDS))
         values = [numbers(table[name], width(query, name)) for name in query.aggregates]
-        bounds = (_moments(table["start"]), _moments(table["end"]))
+        bounds = _bounds(table, "start"), _bounds(table, "end")
         return cls(
             _numbered("window", table["window"], pa.array(query.windows)),
             kind,
@@ -129,11 +129,15 @@ def numbers(column: pa.ChunkedArray, width: int) -> Array:
     return np.stack([part.cast(pa.float64(), safe=False).to_numpy() for part in parts], axis=1)
 
 
-def _moments(column: pa.ChunkedArray) -> Array:
-    """Return bounds as whole numbers, times as microseconds since 1970."""
+def _bounds(table: pa.Table, name: str) -> Array:
+    """Return bounds as whole numbers, times as microseconds since 1970; else what windows measure."""
+    column, measure = table[name], f"{name}_measure"
     if kinds.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    numbers: Array = column.cast(pa.int64()).to_numpy()
+    column = column.cast(pa.int64())
+    if measure in table.column_names:
+        column = pc.coalesce(column, table[measure])
+    numbers: Array = column.to_numpy()
     return numbers
 
 

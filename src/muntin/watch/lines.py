@@ -1,6 +1,6 @@
 """From windows to the lines of a chart, compressed with M4 (Jugel et al., VLDB 2014).
 
-A chart is so many pixel columns wide. Of all windows that end within one column, the first, the
+A chart has a width in pixel columns. Of all windows that end within one column, the first, the
 smallest, the largest and the last value draw the same pixels as all of them: that is the aggregate M4
 over tumbling windows of one column, and a query of our own computes it for all lines of a page at once.
 Lines are broken where windows are missing. Each point has the number of the run it is in, and M4 over
@@ -32,7 +32,7 @@ FIELDS = ("first", "min", "max", "last")
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a chart shows of an axis, from lo to hi, in so many pixel columns."""
+    """What a chart shows of an axis: from lo to hi, and the number of pixel columns."""
 
     lo: int
     hi: int

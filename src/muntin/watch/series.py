@@ -36,7 +36,7 @@ class Reports:
 
 
 def nothing(fields: int) -> Reports:
-    """Return no reports, of windows with so many numbers."""
+    """Return an empty series of windows with this many numbers."""
     none = np.zeros(0, np.int64)
     return Reports(none, none, np.zeros(0, np.bool_), np.zeros((0, fields)))
 
@@ -58,7 +58,7 @@ class Series:
             self.settle(most)
 
     def settle(self, most: int) -> Reports:
-        """Return the windows that there are, at most so many, the last of them."""
+        """Return the last windows, at most this many."""
         if self._new:
             self._held = self._settled([self._held, *self._new])
             self._new, self._waiting = [], 0

@@ -44,7 +44,7 @@ HEADERS = {
 PAUSE = 0.25
 """Seconds between two drawings, at least; and three times as long as it takes to make one."""
 SILENCE = 10.0
-"""After so many seconds without news a line is sent that says nothing, to see who is still there."""
+"""After this many seconds without news an empty line is sent, to find readers that are gone."""
 GRACE = 2.0
 """So many seconds a page has to take the last drawing when the server stops."""
 COLUMNS = range(50, 2001)

@@ -4,7 +4,9 @@ from muntin.windows.calendar import Calendar
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
 from muntin.windows.cumulate import Cumulate
 from muntin.windows.durations import is_duration, microseconds, nanoseconds
+from muntin.windows.fired import Fired
 from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
+from muntin.windows.row_count import RowCount, rows
 from muntin.windows.window import ContextAwareWindow, ContextFreeWindow, Window
 
 __all__ = [
@@ -13,11 +15,13 @@ __all__ = [
     "ContextFreeWindow",
     "Cumulate",
     "Delta",
+    "Fired",
     "Fixed",
     "LastN",
     "Periodic",
     "Policy",
     "Punctuation",
+    "RowCount",
     "Session",
     "Sliding",
     "Ticking",
@@ -26,4 +30,5 @@ __all__ = [
     "is_duration",
     "microseconds",
     "nanoseconds",
+    "rows",
 ]

@@ -39,7 +39,7 @@ EDGES = 1 << 12
 
 @dataclass(frozen=True, repr=False)
 class Calendar(ContextFreeWindow):
-    """Windows that start at a day, Monday or first day of a month, and last so many of these.
+    """Windows that start at a day, Monday or first day of a month, and are some of these long.
 
     A month behind a day is the same day of the next month, or that month's last one. Times are moments:
     microseconds since 1970 in UTC.

@@ -10,6 +10,7 @@ from muntin.windows.window import (
     FORWARD_CONTEXT_AWARE,
     LAST_ROWS,
     POLICY,
+    ROWS_UNTIL,
     SESSION,
     ContextAwareWindow,
     Window,
@@ -74,6 +75,10 @@ class LastN(Ticking):
     def __init__(self, n: int, every: Any, *, origin: Any = 0) -> None:
         object.__setattr__(self, "n", _length("n", n, "count"))
         self._tick(every, origin)
+
+    @property
+    def bounds(self) -> str:
+        return ROWS_UNTIL
 
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
         del ordered

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.windows.durations import is_duration, length_of
+from muntin.windows.row_count import RowCount, refuse_rows
 from muntin.windows.window import ContextFreeWindow
 
 MEASURES = ("time", "count")
@@ -73,7 +74,20 @@ class Sliding(Periodic):
 
     >>> list(Sliding(10, 5).closed(0, 20))
     [(-5, 5), (0, 10), (5, 15), (10, 20)]
+
+    With `muntin.rows` one of the two may be a number of rows: `Sliding("10 min", every=rows(100))` is
+    the last ten minutes after each hundredth row of a key; `Sliding(rows(100), every="1 min")` is LastN.
     """
+
+    def __new__(cls, size: Any, every: Any, *, measure: str = "time", origin: Any = 0) -> Any:
+        if cls is Sliding and (isinstance(size, RowCount) or isinstance(every, RowCount)):
+            from muntin.windows.fired import sliding_by_rows
+
+            return sliding_by_rows(size, every, measure, origin)
+        return super().__new__(cls)
+
+    def __getnewargs__(self) -> tuple[int, int]:
+        return self.size, self.every
 
     def __init__(self, size: Any, every: Any, *, measure: str = "time", origin: Any = 0) -> None:
         _check_measure(measure)
@@ -86,15 +100,34 @@ class Sliding(Periodic):
 class Delta(Periodic):
     """Windows over a column that advances with time, such as kilometres or a sequence number.
 
-    >>> Delta("km", 100, 10)
-    <Delta 100 of km every 10 of km>
+    Sizes are whole numbers, but with `every=muntin.rows(10)`: then each tenth row of a key fires a
+    window, of the rows up to it that it had not passed by `size` or more.
+
+    >>> import muntin as mt
+    >>> Delta("km", 100, 10), Delta("km", 5.0, every=mt.rows(10))
+    (<Delta 100 of km every 10 of km>, <the last 5.0 of km after each 10 rows>)
     """
+
+    def __new__(cls, column: str, size: Any, every: Any = None, *, origin: int = 0) -> Any:
+        if not isinstance(column, str) or column in ("", *MEASURES):
+            raise ValueError(f"Delta needs the name of a column, got {column!r}")
+        if cls is Delta and isinstance(every, RowCount):
+            from muntin.windows.fired import delta_by_rows
+
+            return delta_by_rows(column, size, every, origin)
+        return super().__new__(cls)
+
+    def __getnewargs__(self) -> tuple[str, int, int]:
+        return self.measure, self.size, self.every
 
     def __init__(
         self, column: str, size: int, every: int | None = None, *, origin: int = 0
     ) -> None:
-        if not isinstance(column, str) or column in ("", *MEASURES):
-            raise ValueError(f"Delta needs the name of a column, got {column!r}")
+        if isinstance(size, float):
+            raise TypeError(
+                f"size is a whole number of {column!r}, got {size!r}; of floats there are windows that "
+                f"rows fire, such as Delta({column!r}, {size!r}, every=muntin.rows(1))"
+            )
         length = _length("size", size, column)
         step = length if every is None else _length("every", every, column)
         super().__init__(length, step, _origin(origin, column), column)
@@ -141,7 +174,7 @@ class Fixed(ContextFreeWindow):
 
 
 def check_alike(**lengths: Any) -> None:
-    """Refuse a bare number beside a duration: it would be taken as so many microseconds."""
+    """Refuse a bare number beside a duration: it would be taken as microseconds."""
     bare = [name for name, length in lengths.items() if not is_duration(length)]
     if bare and len(bare) < len(lengths):
         given = ", ".join(f"{name}={length!r}" for name, length in lengths.items())
@@ -162,6 +195,7 @@ def _check_measure(measure: str) -> None:
 
 def _length(name: str, value: Any, measure: str) -> int:
     """Return a size or step: a duration for time, else a whole number."""
+    refuse_rows(name, value, measure)
     length = length_of(value) if measure == "time" else _whole(name, value, measure)
     if length <= 0:
         raise ValueError(f"a window's {name} must be above zero, got {value!r}")

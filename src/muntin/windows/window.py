@@ -24,7 +24,14 @@ PUNCTUATION = "punctuation"  # one window between rows that open one, whatever c
 CONTEXT = "context"  # the same, if that depends on the rows before; rows are kept
 LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept
-FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY)
+FIRED = "fired by rows"  # the last so much after each so manyth row of a key, which are kept
+FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY, FIRED)
+
+# What the bounds of windows are (`Window.bounds`).
+TIMES = "times"
+NUMBERS = "numbers"  # of rows, or values of a column
+ROWS_UNTIL = "rows until a time"  # from a number of rows to a time
+FIRED_BY_ROWS = "times and numbers"  # of rows; a window along a column has only these
 
 
 class Window(ABC):
@@ -36,6 +43,11 @@ class Window(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in a few words what the windows are."""
+
+    @property
+    def bounds(self) -> str:
+        """What starts and ends are: times, or numbers in the window's measure."""
+        return TIMES if self.measure == "time" else NUMBERS
 
     @abstractmethod
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:

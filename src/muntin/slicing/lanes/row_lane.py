@@ -256,7 +256,7 @@ class RowLane(Lane):
         return np.nonzero(due | (self._fresh[: self.keys] < NEVER))[0]
 
     def _note_visited(self, visited: list[int], journal: Journal) -> None:
-        """Note what a report will change of some keys; contexts are told their rows again."""
+        """Note what a report will change of some keys; contexts see their rows again."""
         self._note_reported(np.array(visited, np.int64), journal)
 
     def _note_reported(self, keys: Array, journal: Journal) -> None:

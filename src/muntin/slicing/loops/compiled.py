@@ -6,6 +6,7 @@ from types import ModuleType
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.slicing.loops import (
     arena_moves,
+    fired_windows,
     grid_reports,
     grid_slices,
     last_rows,
@@ -25,5 +26,6 @@ def compiled_loops() -> ModuleType:
         session_slices,
         punctuated_slices,
         last_rows,
+        fired_windows,
         policy_rules,
     )

@@ -95,7 +95,7 @@ def next_new(table: Any, p: Any, q: Any) -> Any:
 
 
 def time_known(table: Any, rows: KeyRows, count: Any) -> Any:
-    """Return the time of the last of so many first rows that are not new; NEVER if there are fewer."""
+    """Return the time of the n-th row that is not new; NEVER if there are fewer."""
     p = min(rows.fresh, rows.head + count - 1)
     count -= p - rows.head
     while p < rows.tail:

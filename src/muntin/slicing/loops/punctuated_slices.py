@@ -66,7 +66,7 @@ class Cursors(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What is told of each key."""
+    """What is returned for each key."""
 
     due: Any  # when there is something to report
     since: Any  # the start of the first slice to look at then
