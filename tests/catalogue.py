@@ -9,6 +9,7 @@ integers = st.integers(-50, 50)
 eighths = st.integers(-400, 400).map(lambda k: k / 8)
 numbers = st.one_of(integers, eighths)
 words = st.sampled_from(["a", "b", "c", "dd", ""])
+pairs = st.tuples(numbers, numbers)
 
 INPUTS = {
     "Count": (mt.Count, numbers),
@@ -41,7 +42,31 @@ INPUTS = {
     "TopK": (mt.TopK, words),
     "RelativeVariation": (mt.RelativeVariation, numbers),
     "LongestRun": (mt.LongestRun, integers),
+    "Sem": (mt.Sem, numbers),
+    "Zscore": (mt.Zscore, integers),
+    "Skew": (mt.Skew, integers),
+    "Kurt": (mt.Kurt, integers),
+    "Cov": (mt.Cov, pairs),
+    "Corr": (mt.Corr, pairs),
+    "Regression": (mt.Regression, pairs),
 }
+THOROUGH = ("Collect", "Max", "Sum")
+"""They meet every algorithm with many examples."""
+OFTEN = ("Count", "Mean", "Var", "ArgMax", "First", "Concat", "Median", "TopK", "LongestRun")
+"""They meet every algorithm with some examples, the others with a few."""
+TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression")
+WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK")
+OBJECTS = ("Bloom", "CountMin")
+"""Their results are objects, which no table can hold."""
+OF_TABLES = [name for name in INPUTS if name not in OBJECTS]
+
+
+def of_columns(name, value="v", other="n", word="", **options):
+    """Return an aggregate of columns; one of words takes the column `word`, if there is one."""
+    columns = (
+        (value, other) if name in TWO_COLUMNS else (word if word and name in WORDS else value,)
+    )
+    return mt.AGGREGATES[name](*columns, **options)
 
 
 def product_of_three():

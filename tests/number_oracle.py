@@ -357,6 +357,106 @@ def _std(values: list[Any], kind: pa.DataType) -> Any:
     return Near(exact, 1e-9 * exact + _blur(values, kind))
 
 
+def _central(values: list[Any], power: int) -> Fraction:
+    exact = [Fraction(x) for x in values]
+    mean = sum(exact) / len(exact)
+    return sum((x - mean) ** power for x in exact)
+
+
+def _root(square: Fraction) -> float:
+    """Return the root of a fraction that may be no float."""
+    top, bottom = (Decimal(n) for n in (square.numerator, square.denominator))
+    return float(DIGITS.sqrt(DIGITS.divide(top, bottom)))
+
+
+def _sem(values: list[Any], kind: pa.DataType) -> Any:
+    std = _std(values, kind)
+    return std and Near(std.value / math.sqrt(len(values)), std.slack)
+
+
+def _zscore(values: list[Any], _kind: pa.DataType) -> Any:
+    if _strange(values) or not _central(values, 2):
+        return Near(nan)
+    n, mean = len(values), sum(map(Fraction, values)) / len(values)
+    distance = Fraction(values[-1]) - mean
+    score = math.copysign(_root(distance**2 * n / _central(values, 2)), distance)
+    return Near(score, 1e-9 * (1 + abs(score)))
+
+
+def _skew(values: list[Any], _kind: pa.DataType) -> Any:
+    n = len(values)
+    if n < 3:
+        return None
+    if _strange(values):
+        return Near(nan)
+    if not _central(values, 2):
+        return Near(0.0)
+    third = _central(values, 3)
+    skew = _root(third**2 / _central(values, 2) ** 3 * n**2 * (n - 1)) / (n - 2)
+    return Near(math.copysign(skew, third), 1e-9 * (1 + skew))
+
+
+def _kurt(values: list[Any], _kind: pa.DataType) -> Any:
+    n = len(values)
+    if n < 4:
+        return None
+    if _strange(values):
+        return Near(nan)
+    m2, m4 = _central(values, 2), _central(values, 4)
+    if not m2:
+        return Near(-3.0)
+    exact = float(((n + 1) * n * m4 / m2**2 - 3 * (n - 1)) * (n - 1) / ((n - 2) * (n - 3)))
+    return Near(exact, 1e-9 * (1 + abs(exact)))
+
+
+Moments = tuple[list[float], Fraction, Fraction, Fraction]
+
+
+def _moments(pairs: list[tuple[Any, Any]]) -> Moments | None:
+    """Return the means of both columns, and sums of squares and products of distances from them."""
+    if any(map(_strange, map(list, pairs))):
+        return None
+    columns = [[Fraction(v) for v in column] for column in zip(*pairs, strict=True)]
+    means = [sum(column) / len(column) for column in columns]
+    x, y = ([v - mean for v in column] for column, mean in zip(columns, means, strict=True))
+    squares = (sum(v * v for v in x), sum(v * v for v in y))
+    return means, *squares, sum(v * w for v, w in zip(x, y, strict=True))
+
+
+def _cov(pairs: list[tuple[Any, Any]], _kind: pa.DataType) -> Any:
+    if len(pairs) < 2:
+        return None
+    moments = _moments(pairs)
+    if moments is None:
+        return Near(nan)
+    _, xx, yy, xy = moments
+    slack = 1e-9 * _root(xx * yy) / (len(pairs) - 1)
+    return Near(float(xy / (len(pairs) - 1)), slack)
+
+
+def _corr(pairs: list[tuple[Any, Any]], _kind: pa.DataType) -> Any:
+    if len(pairs) < 2:
+        return None
+    moments = _moments(pairs)
+    if moments is None or not moments[1] or not moments[2]:
+        return Near(nan)
+    _, xx, yy, xy = moments
+    return Near(math.copysign(_root(xy * xy / (xx * yy)), xy), 1e-9)
+
+
+def _regression(pairs: list[tuple[Any, Any]], _kind: pa.DataType) -> Any:
+    if len(pairs) < 2:
+        return None
+    moments = _moments(pairs)
+    if moments is None or not moments[2]:
+        return (Near(nan),) * 3
+    (y, x), yy, xx, xy = moments
+    slope, spread = xy / xx, _root(yy / xx)
+    intercept, blur = float(y - slope * x), 1e-9 * abs(float(y)) + 1e-9 * spread * abs(float(x))
+    r2 = float(xy * xy / (xx * yy)) if yy else 0.0
+    return Near(float(slope), 1e-9 * spread), Near(intercept, blur), Near(r2, 1e-9)
+
+
 def _blur(values: list[Any], kind: pa.DataType) -> float:
     """Return how far off a mean of floats may be; that of whole numbers and decimals is exact."""
     return 2.0**-50 * max(map(abs, values)) if kinds.is_floating(kind) else 0.0
@@ -415,12 +515,32 @@ class Known(NamedTuple):
     nothing: Any = None  # the result of no values
     takes_pairs: bool = False
     gives_values: bool = False  # and so takes the edges of floats
+    needs_both: bool = False  # a pair counts only if both values are there
+    dtypes: tuple[str, ...] = ()  # types that it meets; all, in all places, if there are none
 
 
 def _gives_values(
     make: Any, kind: Any, exact: Any, nothing: Any = None, pairs: bool = False
 ) -> Known:
     return Known(make, kind, exact, nothing, pairs, gives_values=True)
+
+
+SOME = ("float64", "decimal(38,10)", "int64", "duration[ns]", "string")
+MORE = (*SOME, "uint64", "bool", "date32")
+"""Types that some aggregates meet at once, the first also after restarts, the second in other places."""
+
+
+def _of_one(make: Any, kind: Any, exact: Any, **facts: Any) -> Known:
+    return Known(make, kind, exact, **{"dtypes": SOME, **facts})
+
+
+def _of_pairs(make: Any, kind: Any, exact: Any, **facts: Any) -> Known:
+    return _of_one(make, kind, exact, takes_pairs=True, needs_both=True, **facts)
+
+
+def _line_type(kind: pa.DataType) -> pa.DataType | None:
+    parts = [(name, pa.float64()) for name in ("slope", "intercept", "r2")]
+    return pa.struct(parts) if _float_type(kind) else None
 
 
 AGGREGATES = {
@@ -462,6 +582,13 @@ AGGREGATES = {
     "Std": Known(mt.Std, _float_type, _std),
     "GeoMean": Known(mt.GeoMean, _float_type, _geo_mean),
     "Concat": Known(mt.Concat, _text_type, lambda x, _: "".join(x)),
+    "Sem": _of_one(mt.Sem, _float_type, _sem),
+    "Zscore": _of_one(mt.Zscore, _float_type, _zscore),
+    "Skew": _of_one(mt.Skew, _float_type, _skew, dtypes=MORE),
+    "Kurt": _of_one(mt.Kurt, _float_type, _kurt),
+    "Cov": _of_pairs(mt.Cov, _float_type, _cov, dtypes=MORE),
+    "Corr": _of_pairs(mt.Corr, _float_type, _corr),
+    "Regression": _of_pairs(mt.Regression, _line_type, _regression),
 }
 
 
@@ -473,7 +600,7 @@ def result_type(name: str, kind: pa.DataType) -> pa.DataType | None:
 def expected(name: str, kind: pa.DataType, pairs: Iterable[tuple[Any, Any]]) -> Any:
     """Return what an aggregate gives for rows of a value and an argument, in order."""
     known = AGGREGATES[name]
-    there = [(v, a) for v, a in pairs if v is not None]
+    there = [(v, a) for v, a in pairs if v is not None and not (known.needs_both and a is None)]
     if not there:
         return known.nothing
     return known.exact(there if known.takes_pairs else [v for v, _ in there], kind)

@@ -95,11 +95,11 @@ def test_equals_the_oracle(algorithm, aggregate_name):
         with pytest.raises(TypeError, match=algorithm.__name__):
             algorithm(catalogue.make(aggregate_name)[0])
         return
-    thorough = aggregate_name in ("Collect", "Max", "Sum")
+    thorough, often = aggregate_name in catalogue.THOROUGH, aggregate_name in catalogue.OFTEN
     run_state_machine_as_test(
         machine(algorithm, aggregate_name),
         settings=settings(
-            max_examples=60 if thorough else 8,
+            max_examples=60 if thorough else 8 if often else 2,
             stateful_step_count=25 if thorough else 12,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import muntin as mt
 from muntin.aggregates import SnapshotError, close
 from muntin.aggregates.conditions import Condition, condition_of
+from tests import catalogue
 from tests.condition_oracle import holds
 from tests.spark_streams import comparable, random_rows
 from tests.test_spark_streaming import asked
@@ -87,20 +88,14 @@ STREAM = [
     for i in range(60)
 ]
 WHERES = {"column": "b", "comparison": mt.col("v") > 4, "nulls": mt.col("v").is_null()}
-OBJECTS = ("Bloom", "CountMin")
-
-
-def of_columns(name):
-    text = name in ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK")
-    return ("v", "n") if name.startswith("Arg") else ("s" if text else "v",)
 
 
 @pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("name", [name for name in mt.AGGREGATES if name not in OBJECTS])
+@pytest.mark.parametrize("name", catalogue.OF_TABLES)
 def test_an_aggregate_sees_only_the_rows_that_the_condition_leaves(name, where):
     condition = condition_of(WHERES[where])
-    whole = mt.AGGREGATES[name](*of_columns(name))
-    aggregate = mt.AGGREGATES[name](*of_columns(name), where=WHERES[where])
+    whole = catalogue.of_columns(name, word="s")
+    aggregate = catalogue.of_columns(name, word="s", where=WHERES[where])
     kept = [row for row in STREAM if holds(condition, row)]
     by_hand = mt.DabaLite(aggregate)
     by_hand.bulk_insert(STREAM)

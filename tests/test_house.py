@@ -10,7 +10,7 @@ import muntin as mt
 PROMISED_AGGREGATES = """
 Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax First Last Collect
 CollectDistinct CountDistinct Concat M4 Median Quantile MomentSketch Bloom CountMin ApproxDistinct
-ApproxQuantile TopK RelativeVariation LongestRun
+ApproxQuantile TopK RelativeVariation LongestRun Sem Zscore Skew Kurt Cov Corr Regression
 """.split()
 PROMISED_ALGORITHMS = """
 Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit FlatFat BInt Sba Pba

@@ -67,7 +67,7 @@ ARGUMENTS = {
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
     "interpolation": "linear", "expected": 50, "error": 0.05, "confidence": 0.9, "lg_k": 11,
-    "lg_max": 8, "where": "watts > 9 and plug is not null",
+    "lg_max": 8, "x": "watts", "y": "volts", "where": "watts > 9 and plug is not null",
 }  # fmt: skip
 
 
@@ -105,13 +105,17 @@ def test_no_window_and_no_policy_is_left_out():
 @pytest.mark.parametrize("name", mt.AGGREGATES)
 def test_every_aggregate_is_read_with_all_its_parameters(name):
     factory = mt.AGGREGATES[name]
-    given = {key: ARGUMENTS[key] for key in inspect.signature(factory).parameters}
-    text = f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
-    found, wanted = names.aggregate(text), factory(**given)
-    for fact in ("name", "columns", "nulls", "rank", "overflow", "where"):
+    parameters = inspect.signature(factory).parameters.values()
+    given = {p.name: ARGUMENTS[p.name] for p in parameters if p.kind is not p.VAR_POSITIONAL}
+    if len(given) < len(parameters):  # columns of any number come one after the other
+        first, *_ = given
+        several, named = [given.pop(first), "x", "z"], given
+    else:
+        several, named = [], given
+    written = [*map(repr, several), *(f"{key}={value!r}" for key, value in named.items())]
+    found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **named)
+    for fact in ("name", "columns", "nulls", "rank", "overflow", "where", "parameters"):
         assert getattr(found, fact) == getattr(wanted, fact)
-    plain = factory(*[ARGUMENTS[key] for key in ("column", "argument") if key in given])
-    assert names.aggregate(f"{name}({', '.join(map(repr, plain.columns))})").name == plain.name
 
 
 @pytest.mark.parametrize(

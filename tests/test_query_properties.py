@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import muntin as mt
 from muntin import policies
 from muntin.aggregates import close
+from tests import catalogue
 from tests.window_oracle import WindowOracle, read_results, replay_changes
 
 KEYS = ("room", "plug")
@@ -352,14 +353,9 @@ def random_row(rng, start):
     }
 
 
-WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK")
-OBJECTS = ("Bloom", "CountMin")  # their results are objects, which Arrow does not have
-
-
-@pytest.mark.parametrize("name", [name for name in mt.AGGREGATES if name not in OBJECTS])
+@pytest.mark.parametrize("name", catalogue.OF_TABLES)
 def test_every_aggregate_of_the_registry_runs(name):
-    columns = ("v", "n") if name.startswith("Arg") else ("v",)
-    aggregates = {"result": mt.AGGREGATES[name](*columns), "rows": mt.Count()}
+    aggregates = {"result": catalogue.of_columns(name), "rows": mt.Count()}
     windows = {
         "sliding": mt.Sliding(20, 6),
         "session": mt.Session(3),
@@ -373,7 +369,7 @@ def test_every_aggregate_of_the_registry_runs(name):
     for step in range(4):
         rows = [random_row(rng, 60 * step) for _ in range(60)]
         for row in rows:
-            if name in WORDS and row["v"] is not None:
+            if name in catalogue.WORDS and row["v"] is not None:
                 row["v"] = "abcdefgh"[row["v"] % 8]
         operator.process(rows)
         oracle.process(rows)
@@ -389,10 +385,10 @@ def test_every_aggregate_of_the_registry_runs(name):
             assert close(values, wanted[window][1], tolerance), (window, values, wanted[window])
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("name", catalogue.OBJECTS)
 def test_an_aggregate_whose_result_no_table_can_hold_is_refused_before_any_row(name):
     with pytest.raises(TypeError, match="'sketch'"):
-        query_of({"tumbling": mt.Tumbling(10)}, {"sketch": mt.AGGREGATES[name]("v")}).operator()
+        query_of({"tumbling": mt.Tumbling(10)}, {"sketch": catalogue.of_columns(name)}).operator()
 
 
 @PLANS

@@ -19,8 +19,10 @@ from muntin.aggregates.extremes import (
     RelativeVariation,
 )
 from muntin.aggregates.moments import MomentSketch
+from muntin.aggregates.pairs import Corr, Cov
 from muntin.aggregates.product import Product
 from muntin.aggregates.quantiles import Median, Quantile
+from muntin.aggregates.regression import Regression
 from muntin.aggregates.runs import LongestRun
 from muntin.aggregates.sequences import (
     Collect,
@@ -30,8 +32,9 @@ from muntin.aggregates.sequences import (
     First,
     Last,
 )
+from muntin.aggregates.shape import Kurt, Skew
 from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, CountMin, TopK
-from muntin.aggregates.spread import Std, Var
+from muntin.aggregates.spread import Sem, Std, Var, Zscore
 from muntin.aggregates.sums import Count, GeoMean, Mean, Sum
 
 AGGREGATES: dict[str, Callable[..., Aggregate]] = {
@@ -67,6 +70,13 @@ AGGREGATES: dict[str, Callable[..., Aggregate]] = {
         TopK,
         RelativeVariation,
         LongestRun,
+        Sem,
+        Zscore,
+        Skew,
+        Kurt,
+        Cov,
+        Corr,
+        Regression,
     )
 }
 """Every built-in aggregate by its name."""
@@ -83,11 +93,14 @@ __all__ = [
     "Collect",
     "CollectDistinct",
     "Concat",
+    "Corr",
     "Count",
     "CountDistinct",
     "CountMin",
+    "Cov",
     "First",
     "GeoMean",
+    "Kurt",
     "Last",
     "LongestRun",
     "Max",
@@ -100,12 +113,16 @@ __all__ = [
     "Product",
     "Quantile",
     "Range",
+    "Regression",
     "RelativeVariation",
+    "Sem",
+    "Skew",
     "SnapshotError",
     "Std",
     "Sum",
     "TopK",
     "Var",
+    "Zscore",
     "close",
     "col",
     "same_partial",

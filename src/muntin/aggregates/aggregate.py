@@ -24,6 +24,7 @@ RESULTS = (
     "mean",  # a number between the values, or a time or a duration
     "difference",  # the difference of two values: of times it is a duration
     "float",  # a float made of numbers; times have none
+    "statistic",  # a float that says something of values of any type
     "object",  # something to ask questions: no column can hold it
 )
 """The rules for the type of a result, given the types of the columns."""
@@ -64,6 +65,7 @@ class Kernel:
     `unsigned`, and `times` for moments and durations, which are whole numbers of their unit. `narrow` is
     a faster form of `signed` that is right where no sum of the values exceeds 64 bits. Of a form with
     `halves`, lift takes a number as (high, low): high * 2**32 + low, 0 <= low < 2**32, both signed.
+    A `doubled` one takes each number as two floats, which add up to it exactly whatever its type is.
     If it `overflows`, lower returns as its last result whether the others do not fit their type.
     """
 
@@ -80,6 +82,7 @@ class Kernel:
     times: "Kernel | None" = None
     narrow: "Kernel | None" = None
     halves: bool = False
+    doubled: bool = False
     overflows: bool = False
 
 

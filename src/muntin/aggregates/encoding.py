@@ -8,6 +8,7 @@ listed here: nothing in the bytes can name code. Every defect in what is read is
 
 import datetime as dt
 import decimal
+import fractions
 import struct
 import uuid
 from collections.abc import Callable
@@ -153,6 +154,10 @@ def _int_from_bytes(data: bytes) -> int:
     return int.from_bytes(data, signed=True)
 
 
+def _fraction(parts: list[int]) -> fractions.Fraction:
+    return fractions.Fraction(*parts)
+
+
 def _timedelta(parts: list[int]) -> dt.timedelta:
     return dt.timedelta(*parts)
 
@@ -170,6 +175,7 @@ _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] 
     8: (dt.timedelta, lambda t: [t.days, t.seconds, t.microseconds], _timedelta),
     9: (decimal.Decimal, str, decimal.Decimal),
     10: (uuid.UUID, str, uuid.UUID),
+    12: (fractions.Fraction, lambda f: [f.numerator, f.denominator], _fraction),
     11: (complex, lambda z: [z.real, z.imag], lambda parts: complex(*parts)),
 }
 _CODE_OF_TYPE = {kind: code for code, (kind, _, _) in _EXTENSIONS.items()}

@@ -174,3 +174,32 @@ def exact_number(value: Any) -> Any:
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return value
     return float(value)
+
+
+def two_floats(name: str, value: Any) -> tuple[float, float]:
+    """Return a number as two floats that add up to it, short of the 32nd digit."""
+    number = rational(name, value)
+    high = float(number)
+    return high, 0.0 if isinstance(number, float) else float(Fraction(number) - Fraction(high))
+
+
+def rational(name: str, value: Any) -> Any:
+    """Return a number as an int or a fraction, or as a float if it is none of these."""
+    if isinstance(value, NOT_ADDED):
+        raise TypeError(f"{name} takes numbers, got {value!r}")
+    number = exact_number(value)
+    return Fraction(number) if isinstance(number, decimal.Decimal) else number
+
+
+def root(square: Fraction) -> float:
+    """Return the root of a fraction, which may be too large or too small for a float itself."""
+    quotient = QUOTIENT.divide(
+        decimal.Decimal(square.numerator), decimal.Decimal(square.denominator)
+    )
+    return float(quotient.sqrt(QUOTIENT))
+
+
+def lost(x: Any, y: Any, total: Any) -> Any:
+    """Return what rounding took away from the sum of two floats (Knuth, TAOCP 2, 4.2.2)."""
+    of_y = total - x
+    return (x - (total - of_y)) + (y - of_y)

@@ -133,7 +133,8 @@ def family_of(kind: "pa.DataType") -> str:
 
 def check_takes(name: str, aggregate: Aggregate, column: str, kind: ColumnType) -> None:
     """Raise TypeError if an aggregate cannot compute with values of a column's type."""
-    takes = TAKES.get(aggregate.result if isinstance(aggregate.result, str) else "")
+    rule = aggregate.result if isinstance(aggregate.result, str) else aggregate.result[0]
+    takes = TAKES.get(rule)
     if takes is None or not kind.is_known or kind.family in (*takes, ""):
         return
     joins = ": Concat joins text and lists" if kind.family in ("string", "large_string") else ""
@@ -160,6 +161,8 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
 
     if rule == "count":
         return pa.int64()
+    if rule == "statistic":
+        return pa.float64()
     if kind is None or not rule:
         return None
     if rule == "value":

@@ -90,7 +90,12 @@ class Request:
         """Return the rows as the interpreted aggregate takes them."""
         exact = self.aggregate.is_built_in
         objects = [column.objects(exact=exact) for column in self.columns]
-        return objects[0] if len(objects) == 1 else list(zip(*objects, strict=True))
+        if len(objects) == 1:
+            return objects[0]
+        rows = zip(*objects, strict=True)
+        if self.aggregate.nulls:
+            return list(rows)
+        return [None if any(x is None for x in row) else row for row in rows]
 
 
 def read_request(

@@ -135,7 +135,8 @@ def _compiled(aggregate: Aggregate, layout: Layout, referred: tuple[str, ...]) -
     inverts = slices and kernel.inverse is not None
     if slices and kernel.inverse is not None:
         functions["invert"] = kernel.inverse
-    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish, kernel.halves)
+    lifted = kernel.halves, kernel.doubled
+    shape = Shape(len(fields), len(results), scalar, several, own, kernel.finish, *lifted)
     frame = accessors(layout, shape) + (INVERSE if inverts else NO_INVERSE if slices else "")
     body = _body(layout.steps)
     try:
@@ -223,6 +224,7 @@ def _types(
     They are those of the functions' values for ones.
     """
     sample = tuple(np.ones(1, column)[0] for column in layout.columns)
+    sample = tuple((float(x), 0.0) for x in sample) if kernel.doubled else sample
     value = sample[0] if len(sample) == 1 else sample
     value = (np.int64(0), np.int64(1)) if kernel.halves else value
     try:

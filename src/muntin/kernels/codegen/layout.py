@@ -31,11 +31,19 @@ class Shape:
     own: bool  # whether it is a user's, whose lower takes no count and may return None
     finish: str = ""  # a NumPy function that is applied to the results
     halves: bool = False  # whether lift takes a whole number in two parts
+    doubled: bool = False  # whether lift takes each number as two floats
 
 
 HALVES = {
     "i": "(values[0][i] >> 32, values[0][i] & 0xFFFFFFFF)",
     "u": "(np.int64(values[0][i] >> U(32)), np.int64(values[0][i] & U(0xFFFFFFFF)))",
+}
+DOUBLED = {
+    "i": "(np.float64(values[{k}][i] >> 32) * 4294967296.0, np.float64(values[{k}][i] & 0xFFFFFFFF))",
+    "u": "(np.float64(U(values[{k}][i]) >> U(32)) * 4294967296.0, "
+    "np.float64(U(values[{k}][i]) & U(0xFFFFFFFF)))",
+    "f": "(np.float64(values[{k}][i]), 0.0)",
+    "b": "(np.float64(values[{k}][i]), 0.0)",
 }
 DENSE = """
 @inline
@@ -156,6 +164,9 @@ def accessors(layout: Layout, shape: Shape) -> str:
     columns = ", ".join(f"values[{k}][i]" for k in range(len(layout.columns)))
     if shape.halves:
         columns = HALVES[layout.columns[0].kind]
+    if shape.doubled:
+        doubles = (DOUBLED[column.kind].format(k=k) for k, column in enumerate(layout.columns))
+        columns = ", ".join(doubles)
     if layout.form == "shifted":
         columns += " - values[1][0]"
     fields = [f"q[{k + shift}][i]" for k in range(shape.fields)]
