@@ -17,7 +17,7 @@ import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target
 
 QUICK = ("Max", "Sum", "Std", "Median")
-TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression")
+TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap")
 COLD, WARM = Target(3000, at_most=True), Target(50, at_most=True)
 
 PROGRAM = f"""

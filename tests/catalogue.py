@@ -49,12 +49,20 @@ INPUTS = {
     "Cov": (mt.Cov, pairs),
     "Corr": (mt.Corr, pairs),
     "Regression": (mt.Regression, pairs),
+    "Prod": (mt.Prod, integers),
+    "All": (mt.All, st.booleans()),
+    "Any": (mt.Any, st.booleans()),
+    "BitAnd": (mt.BitAnd, integers),
+    "BitOr": (mt.BitOr, integers),
+    "Ohlc": (mt.Ohlc, numbers),
+    "Vwap": (mt.Vwap, pairs),
+    "Drawdown": (mt.Drawdown, st.integers(0, 50)),
 }
 THOROUGH = ("Collect", "Max", "Sum")
 """They meet every algorithm with many examples."""
 OFTEN = ("Count", "Mean", "Var", "ArgMax", "First", "Concat", "Median", "TopK", "LongestRun")
 """They meet every algorithm with some examples, the others with a few."""
-TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression")
+TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap")
 WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK")
 OBJECTS = ("Bloom", "CountMin")
 """Their results are objects, which no table can hold."""

@@ -11,7 +11,9 @@ import zlib
 from collections.abc import Callable, Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
+from itertools import accumulate
+from operator import and_, or_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -525,6 +527,7 @@ def _gives_values(
     return Known(make, kind, exact, nothing, pairs, gives_values=True)
 
 
+BITS = ("bool", "uint64", "int16", "float32", "string")
 SOME = ("float64", "decimal(38,10)", "int64", "duration[ns]", "string")
 MORE = (*SOME, "uint64", "bool", "date32")
 """Types that some aggregates meet at once, the first also after restarts, the second in other places."""
@@ -536,6 +539,61 @@ def _of_one(make: Any, kind: Any, exact: Any, **facts: Any) -> Known:
 
 def _of_pairs(make: Any, kind: Any, exact: Any, **facts: Any) -> Known:
     return _of_one(make, kind, exact, takes_pairs=True, needs_both=True, **facts)
+
+
+def _prod(values: list[Any], kind: pa.DataType) -> Any:
+    if _strange(values):
+        return Near(math.prod(values))
+    exact = math.prod(map(Fraction, values))
+    if kinds.is_floating(kind):
+        near = float(exact) if abs(exact) < Fraction(2) ** 1024 else math.copysign(inf, exact)
+        return Near(near, abs(near) * 1e-14 + 5e-324 if math.isfinite(near) else 0.0)
+    return _fitted(exact, _wide(kind))
+
+
+def _wide_number(kind: pa.DataType) -> pa.DataType | None:
+    return _wide(kind) if _is_number(kind) else None
+
+
+def _truth_type(kind: pa.DataType) -> pa.DataType | None:
+    return pa.bool_() if _is_number(kind) else None
+
+
+def _bits_type(kind: pa.DataType) -> pa.DataType | None:
+    return kind if kinds.is_integer(kind) or kinds.is_boolean(kind) else None
+
+
+def _bits(operation: Callable[[Any, Any], Any]) -> Callable[[list[Any], pa.DataType], Any]:
+    return lambda values, _: reduce(operation, values)
+
+
+def _bar_type(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([(name, kind) for name in ("open", "high", "low", "close")])
+
+
+def _vwap(pairs: list[tuple[Any, Any]], _kind: pa.DataType) -> Any:
+    if any(map(_strange, map(list, pairs))):
+        return Near(sum(p * v for p, v in pairs) / (sum(v for _, v in pairs) or nan))
+    weight = sum(Fraction(v) for _, v in pairs)
+    floats = sum(float(v) for _, v in pairs)
+    if not weight:
+        return Near(nan, also=(nan, inf, -inf) if floats else ())
+    amounts = [Fraction(p) * Fraction(v) for p, v in pairs]
+    blur = (
+        sum(map(abs, amounts))
+        / abs(weight)
+        * (1 + sum(abs(Fraction(v)) for _, v in pairs) / abs(weight))
+    )
+    return Near(float(sum(amounts) / weight), 1e-14 * float(blur))
+
+
+def _drawdown(values: list[Any], _kind: pa.DataType) -> Any:
+    if _strange(values) or values[0] <= 0 or min(values) < 0:
+        return Near(nan)
+    exact = [Fraction(x) for x in values]
+    peaks = accumulate(exact, max)
+    fall = float(max((p - x) / p for p, x in zip(peaks, exact, strict=True)))
+    return Near(fall, 1e-12 * (1 + fall))
 
 
 def _line_type(kind: pa.DataType) -> pa.DataType | None:
@@ -589,6 +647,19 @@ AGGREGATES = {
     "Cov": _of_pairs(mt.Cov, _float_type, _cov, dtypes=MORE),
     "Corr": _of_pairs(mt.Corr, _float_type, _corr),
     "Regression": _of_pairs(mt.Regression, _line_type, _regression),
+    "Prod": _of_one(mt.Prod, _wide_number, _prod, dtypes=("int64", "bool", *MORE)),
+    "All": _of_one(mt.All, _truth_type, lambda x, _: all(x), dtypes=BITS),
+    "Any": _of_one(mt.Any, _truth_type, lambda x, _: any(x), dtypes=BITS),
+    "BitAnd": _of_one(mt.BitAnd, _bits_type, _bits(and_), dtypes=BITS),
+    "BitOr": _of_one(mt.BitOr, _bits_type, _bits(or_), dtypes=BITS),
+    "Ohlc": _of_one(
+        mt.Ohlc,
+        _bar_type,
+        lambda x, _: (x[0], _ordered(x)[-1], _ordered(x)[0], x[-1]),
+        gives_values=True,
+    ),
+    "Vwap": _of_pairs(mt.Vwap, _float_type, _vwap),
+    "Drawdown": _of_one(mt.Drawdown, _float_type, _drawdown),
 }
 
 

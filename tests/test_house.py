@@ -11,6 +11,7 @@ PROMISED_AGGREGATES = """
 Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax First Last Collect
 CollectDistinct CountDistinct Concat M4 Median Quantile MomentSketch Bloom CountMin ApproxDistinct
 ApproxQuantile TopK RelativeVariation LongestRun Sem Zscore Skew Kurt Cov Corr Regression
+Prod All Any BitAnd BitOr Ohlc Vwap Drawdown
 """.split()
 PROMISED_ALGORITHMS = """
 Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit FlatFat BInt Sba Pba

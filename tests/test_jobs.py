@@ -67,7 +67,8 @@ ARGUMENTS = {
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
     "interpolation": "linear", "expected": 50, "error": 0.05, "confidence": 0.9, "lg_k": 11,
-    "lg_max": 8, "x": "watts", "y": "volts", "where": "watts > 9 and plug is not null",
+    "lg_max": 8, "x": "watts", "y": "volts", "price": "price",
+    "volume": "size", "where": "watts > 9 and plug is not null",
 }  # fmt: skip
 
 
@@ -107,13 +108,12 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     factory = mt.AGGREGATES[name]
     parameters = inspect.signature(factory).parameters.values()
     given = {p.name: ARGUMENTS[p.name] for p in parameters if p.kind is not p.VAR_POSITIONAL}
+    several = []
     if len(given) < len(parameters):  # columns of any number come one after the other
-        first, *_ = given
-        several, named = [given.pop(first), "x", "z"], given
-    else:
-        several, named = [], given
-    written = [*map(repr, several), *(f"{key}={value!r}" for key, value in named.items())]
-    found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **named)
+        columns = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        several = [*map(given.pop, columns), "x", "z"]
+    written = [*map(repr, several), *(f"{key}={value!r}" for key, value in given.items())]
+    found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **given)
     for fact in ("name", "columns", "nulls", "rank", "overflow", "where", "parameters"):
         assert getattr(found, fact) == getattr(wanted, fact)
 

@@ -5,7 +5,8 @@ all windows share, and merges them in constant time.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import typing
+from typing import TYPE_CHECKING
 
 from muntin import policies
 from muntin._version import __version__
@@ -13,10 +14,14 @@ from muntin.aggregates import (
     AGGREGATES,
     M4,
     Aggregate,
+    All,
+    Any,
     ApproxDistinct,
     ApproxQuantile,
     ArgMax,
     ArgMin,
+    BitAnd,
+    BitOr,
     Bloom,
     Collect,
     CollectDistinct,
@@ -26,6 +31,7 @@ from muntin.aggregates import (
     CountDistinct,
     CountMin,
     Cov,
+    Drawdown,
     First,
     GeoMean,
     Kurt,
@@ -38,6 +44,8 @@ from muntin.aggregates import (
     Min,
     MinCount,
     MomentSketch,
+    Ohlc,
+    Prod,
     Product,
     Quantile,
     Range,
@@ -50,6 +58,7 @@ from muntin.aggregates import (
     Sum,
     TopK,
     Var,
+    Vwap,
     Zscore,
     col,
 )
@@ -103,12 +112,16 @@ __all__ = [
     "M4",
     "Aggregate",
     "Aggregator",
+    "All",
     "Amta",
+    "Any",
     "ApproxDistinct",
     "ApproxQuantile",
     "ArgMax",
     "ArgMin",
     "BInt",
+    "BitAnd",
+    "BitOr",
     "Bloom",
     "Calendar",
     "Collect",
@@ -125,6 +138,7 @@ __all__ = [
     "Daba",
     "DabaLite",
     "Delta",
+    "Drawdown",
     "Fiba",
     "First",
     "Fixed",
@@ -146,9 +160,11 @@ __all__ = [
     "Min",
     "MinCount",
     "MomentSketch",
+    "Ohlc",
     "Pba",
     "Policy",
     "PolicyWindow",
+    "Prod",
     "Product",
     "Punctuation",
     "Quantile",
@@ -176,6 +192,7 @@ __all__ = [
     "TwoStacks",
     "TwoStacksLite",
     "Var",
+    "Vwap",
     "Zscore",
     "__version__",
     "col",
@@ -200,7 +217,7 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name in _LAZY_MODULES:
         return importlib.import_module(f"muntin.{name}")
     if name in _LAZY_NAMES:

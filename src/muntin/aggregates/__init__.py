@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from muntin.aggregates.aggregate import Aggregate
+from muntin.aggregates.arguments import ArgMax, ArgMin
 from muntin.aggregates.bloom import Bloom
 from muntin.aggregates.comparison import close, same_partial
 from muntin.aggregates.conditions import col
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.extremes import (
     M4,
-    ArgMax,
-    ArgMin,
     Max,
     MaxCount,
     Min,
@@ -18,9 +17,12 @@ from muntin.aggregates.extremes import (
     Range,
     RelativeVariation,
 )
+from muntin.aggregates.logic import All, Any, BitAnd, BitOr
 from muntin.aggregates.moments import MomentSketch
 from muntin.aggregates.pairs import Corr, Cov
+from muntin.aggregates.prices import Drawdown, Ohlc, Vwap
 from muntin.aggregates.product import Product
+from muntin.aggregates.products import Prod
 from muntin.aggregates.quantiles import Median, Quantile
 from muntin.aggregates.regression import Regression
 from muntin.aggregates.runs import LongestRun
@@ -77,6 +79,14 @@ AGGREGATES: dict[str, Callable[..., Aggregate]] = {
         Cov,
         Corr,
         Regression,
+        Prod,
+        All,
+        Any,
+        BitAnd,
+        BitOr,
+        Ohlc,
+        Vwap,
+        Drawdown,
     )
 }
 """Every built-in aggregate by its name."""
@@ -85,10 +95,14 @@ __all__ = [
     "AGGREGATES",
     "M4",
     "Aggregate",
+    "All",
+    "Any",
     "ApproxDistinct",
     "ApproxQuantile",
     "ArgMax",
     "ArgMin",
+    "BitAnd",
+    "BitOr",
     "Bloom",
     "Collect",
     "CollectDistinct",
@@ -98,6 +112,7 @@ __all__ = [
     "CountDistinct",
     "CountMin",
     "Cov",
+    "Drawdown",
     "First",
     "GeoMean",
     "Kurt",
@@ -110,6 +125,8 @@ __all__ = [
     "Min",
     "MinCount",
     "MomentSketch",
+    "Ohlc",
+    "Prod",
     "Product",
     "Quantile",
     "Range",
@@ -122,6 +139,7 @@ __all__ = [
     "Sum",
     "TopK",
     "Var",
+    "Vwap",
     "Zscore",
     "close",
     "col",

@@ -22,6 +22,9 @@ RESULTS = (
     "values",  # a list of such values
     "sum",  # numbers wide enough for a sum, or a duration
     "mean",  # a number between the values, or a time or a duration
+    "product",  # numbers wide enough for a product
+    "truth",  # true or false, made of numbers and booleans
+    "bits",  # whole numbers of the column
     "difference",  # the difference of two values: of times it is a duration
     "float",  # a float made of numbers; times have none
     "statistic",  # a float that says something of values of any type
@@ -103,10 +106,11 @@ class Aggregate:
     partials are added to it and removed from it in place.
 
     `result` is the rule for the type of a result, one of RESULTS, or a tuple of rules if a result has
-    several parts; without a rule the type is found from the results. `overflow` says what becomes of a
-    result that its type cannot hold: "error" or "null". An aggregate that `picks` chooses a row by its
-    first column and returns the value of its second. One that `gives_rows` returns a list of tuples with
-    the names `results`. One that `counts_rows` needs no column.
+    several parts; without a rule the type is found from the results. Parts are made of the columns whose
+    numbers are `sources`, or all of the last. `overflow` says what becomes of a result that its type
+    cannot hold: "error" or "null". An aggregate that `picks` chooses a row by its first column and
+    returns the values of the others. One that `gives_rows` returns a list of tuples with the names
+    `results`. One that `counts_rows` needs no column.
 
     `version` replaces the digest of your functions where a saved state is compared with the aggregate
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
@@ -143,6 +147,7 @@ class Aggregate:
     results: tuple[str, ...] = ()
     gather: Callable[[list[Any]], Partial] | None = None
     result: str | tuple[str, ...] = ""
+    sources: tuple[int, ...] = ()
     overflow: str = "error"
     version: int | str | None = None
     parameters: tuple[tuple[str, Any], ...] = ()

@@ -1,7 +1,6 @@
 """Max-like aggregates: no inverse, mostly selective.
 
-Values are ordered as Spark orders them: NaN is larger than any number. Of equal values the first
-wins, which makes ArgMin and ArgMax depend on the order of the rows.
+Values are ordered as Spark orders them: NaN is larger than any number.
 """
 
 import math
@@ -27,7 +26,7 @@ def Min(column: str | None = None, *, where: Where = None) -> Aggregate:
     >>> window.query()
     1
     """
-    kernel = Kernel(as_is, _smaller, _as_it_is, plain=_smaller_number)
+    kernel = Kernel(as_is, smaller, _as_it_is, plain=_smaller_number)
     return _selective("min", _min, column, kernel, where)
 
 
@@ -42,7 +41,7 @@ def Max(column: str | None = None, *, where: Where = None) -> Aggregate:
     >>> window.query()
     8
     """
-    kernel = Kernel(as_is, _larger, _as_it_is, plain=_larger_number)
+    kernel = Kernel(as_is, larger, _as_it_is, plain=_larger_number)
     return _selective("max", _max, column, kernel, where)
 
 
@@ -112,38 +111,6 @@ def MaxCount(column: str | None = None, *, where: Where = None) -> Aggregate:
     return _counting("max_count", _max_count, _larger_count, column, where)
 
 
-def ArgMin(
-    column: str | None = None, argument: str | None = None, *, where: Where = None
-) -> Aggregate:
-    """Take the argument of the row whose value is smallest, the first of equals.
-
-    Without column names an input is a pair (value, argument). Cost: O(1) per combine.
-
-    >>> from muntin import DabaLite
-    >>> window = DabaLite(ArgMin())
-    >>> window.bulk_insert([(3, "a"), (1, "b"), (1, "c")])
-    >>> window.query()
-    'b'
-    """
-    return _arg("arg_min", _arg_min, _smaller_pair, column, argument, where)
-
-
-def ArgMax(
-    column: str | None = None, argument: str | None = None, *, where: Where = None
-) -> Aggregate:
-    """Take the argument of the row whose value is largest, the first of equals.
-
-    Without column names an input is a pair (value, argument). Cost: O(1) per combine.
-
-    >>> from muntin import DabaLite
-    >>> window = DabaLite(ArgMax("watts", "plug"))
-    >>> window.bulk_insert([{"watts": 8, "plug": "tv"}, {"watts": 8, "plug": "lamp"}])
-    >>> window.query()
-    'tv'
-    """
-    return _arg("arg_max", _arg_max, _larger_pair, column, argument, where)
-
-
 def M4(column: str | None = None, *, where: Where = None) -> Aggregate:
     """Take (min, max, first, last), which draw a line chart without error (Jugel et al., VLDB 2014).
 
@@ -197,20 +164,22 @@ def _as_it_is(value: Any, _n: int) -> Any:
 def _min(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
-    return _smaller(a, b)
+    return smaller(a, b)
 
 
 def _max(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
-    return _larger(a, b)
+    return larger(a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def smaller(a: Any, b: Any) -> Any:
+    """Return the smaller of two values, the first of equals; NaN is larger than any number."""
     return b if b < a or (a != a and b == b) else a
 
 
-def _larger(a: Any, b: Any) -> Any:
+def larger(a: Any, b: Any) -> Any:
+    """Return the larger of two values, the first of equals; NaN is larger than any number."""
     return b if b > a or (b != b and a == a) else a
 
 
@@ -258,7 +227,7 @@ def _bounds(a: Pair, b: Pair) -> Pair:
 
 
 def _both_bounds(a: Pair, b: Pair) -> Pair:
-    return (_smaller(a[0], b[0]), _larger(a[1], b[1]))
+    return (smaller(a[0], b[0]), larger(a[1], b[1]))
 
 
 def _range(partial: Pair) -> Any:
@@ -360,67 +329,6 @@ def _larger_count(a: Pair, b: Pair) -> Pair:
     return b if above(b[0], a[0]) else (a[0], a[1] + b[1])
 
 
-def _arg(
-    name: str,
-    combine: Any,
-    combine_values: Any,
-    column: str | None,
-    argument: str | None,
-    where: Where,
-) -> Aggregate:
-    return built_in(
-        name,
-        "value",
-        identity=None,
-        lift=_pair,
-        combine=combine,
-        lower=_argument,
-        selective=True,
-        nulls=True,
-        picks=True,
-        columns=named(column, argument),
-        where=where,
-        kernel=Kernel(as_is, combine_values, _argument_of_values),
-    )
-
-
-def _pair(pair: Pair | None) -> Pair | None:
-    """Skip a row by its value alone: the argument may be null."""
-    if pair is None:
-        return None
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"without column names an input is a pair (value, argument), got {pair!r}")
-    return None if pair[0] is None else (pair[0], pair[1])
-
-
-def _argument(partial: Pair | None) -> Any:
-    return None if partial is None else partial[1]
-
-
-def _argument_of_values(partial: Pair, _n: int) -> Any:
-    return partial[1]
-
-
-def _arg_min(a: Pair | None, b: Pair | None) -> Pair | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return _smaller_pair(a, b)
-
-
-def _arg_max(a: Pair | None, b: Pair | None) -> Pair | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return _larger_pair(a, b)
-
-
-def _smaller_pair(a: Pair, b: Pair) -> Pair:
-    return b if above(a[0], b[0]) else a
-
-
-def _larger_pair(a: Pair, b: Pair) -> Pair:
-    return b if above(b[0], a[0]) else a
-
-
 def _four(value: Any) -> tuple[Any, Any, Any, Any]:
     return (value, value, value, value)
 
@@ -432,4 +340,4 @@ def _m4(a: Any, b: Any) -> Any:
 
 
 def _join_four(a: Any, b: Any) -> Any:
-    return (_smaller(a[0], b[0]), _larger(a[1], b[1]), a[2], b[3])
+    return (smaller(a[0], b[0]), larger(a[1], b[1]), a[2], b[3])

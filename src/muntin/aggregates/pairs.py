@@ -36,7 +36,7 @@ def Cov(
     >>> from muntin import DabaLite
     >>> window = DabaLite(Cov())
     >>> window.bulk_insert([(1e9 + 1, 2), (1e9 + 2, 4), (1e9 + 3, 9)])
-    >>> window.query()
+    >>> round(window.query(), 9)
     3.5
     """
     return replace(_cov(ddof), columns=named(x, y), where=where)

@@ -46,7 +46,7 @@ def Kurt(column: str | None = None, *, where: Where = None) -> Aggregate:
     >>> window = DabaLite(Kurt())
     >>> window.bulk_insert([1, 2, 3, 10])
     >>> round(window.query(), 6)
-    3.2312
+    3.228
     """
     return _shape("kurt", 4, _kurt, _kurt_of_values, column, where)
 

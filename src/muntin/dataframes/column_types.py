@@ -23,6 +23,9 @@ TAKES = {
     "mean": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "difference": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "float": (NUMBER, DECIMAL),
+    "product": (NUMBER,),
+    "truth": (NUMBER,),
+    "bits": (NUMBER,),
 }
 """The families of types that a rule can compute with; others take anything."""
 FAMILY_OF_KIND = {**dict.fromkeys("fiub", NUMBER), "m": DURATION, "M": MOMENT}
@@ -135,6 +138,8 @@ def check_takes(name: str, aggregate: Aggregate, column: str, kind: ColumnType) 
     """Raise TypeError if an aggregate cannot compute with values of a column's type."""
     rule = aggregate.result if isinstance(aggregate.result, str) else aggregate.result[0]
     takes = TAKES.get(rule)
+    if rule == "bits" and kind.is_known and kind.dtype.kind == "f":
+        takes = ("whole numbers",)
     if takes is None or not kind.is_known or kind.family in (*takes, ""):
         return
     joins = ": Concat joins text and lists" if kind.family in ("string", "large_string") else ""
@@ -148,7 +153,11 @@ def numpy_result(rule: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the NumPy type of results over a column; None for that which the kernel gives."""
     if rule == "value" or (rule == "mean" and dtype.kind in "mM"):
         return dtype
-    if rule == "sum" and (dtype.kind == "m" or dtype == np.uint64):
+    if rule == "bits":
+        return dtype
+    if rule == "truth":
+        return np.dtype(np.bool_)
+    if rule in ("sum", "product") and (dtype.kind == "m" or dtype == np.uint64):
         return dtype
     if rule == "difference" and dtype.kind in "mM":
         return np.dtype(dtype.str.replace("M8", "m8"))
@@ -163,9 +172,11 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
         return pa.int64()
     if rule == "statistic":
         return pa.float64()
+    if rule == "truth":
+        return pa.bool_()
     if kind is None or not rule:
         return None
-    if rule == "value":
+    if rule in ("value", "bits"):
         return kind
     if rule == "values":
         return pa.list_(kind)

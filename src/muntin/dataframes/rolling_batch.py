@@ -163,7 +163,7 @@ def _answer(request: Request, plan: Plan, out: Array | None) -> Any:
 
 
 def _answered(request: Request, plan: Plan, out: Array | None) -> Any:
-    labels = Labels(request.kind, request.index, request.name)
+    labels = Labels(request.kind, request.index, request.name, request.source_types)
     column = request.result_column
     if not len(request):
         nothing = Answer((np.empty(0),), np.zeros(0, np.bool_))
@@ -252,14 +252,20 @@ def _shaped(request: Request, results: kernels.Results) -> Answer:
 
 def _picked(request: Request, answer: Answer) -> Answer:
     """Return the arguments of the rows that ArgMin or ArgMax have found."""
-    chosen = request.columns[1].take(np.clip(answer.arrays[0], 0, len(request) - 1))
-    missing = answer.mask() if chosen.valid is None else answer.mask() | ~chosen.valid
+    rows, missing = np.clip(answer.arrays[0], 0, len(request) - 1), answer.mask()
+    picked = [column.take(rows) for column in request.columns[1:]]
+    if request.aggregate.sources:
+        tuples = np.empty(len(rows), object)
+        tuples[:] = list(zip(*(column.objects(exact=True) for column in picked), strict=True))
+        return Answer((tuples,), missing)
+    (chosen,) = picked
+    missing = missing if chosen.valid is None else missing | ~chosen.valid
     return Answer((chosen.values,), missing)
 
 
 def _ticked(request: Request, ticks: Array, answer: Answer) -> Any:
     """Return the results by tick: with pandas a series, else a pair (ticks, results)."""
-    labels = Labels(request.kind, None, request.name)
+    labels = Labels(request.kind, None, request.name, request.source_types)
     stamps = request.stamps
     assert stamps is not None
     ends = write_ticks(ticks, stamps, request.kind)

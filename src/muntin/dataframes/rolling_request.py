@@ -75,8 +75,18 @@ class Request:
         return Rows(tuple(columns), valid, ColumnType.of(first).form)
 
     @property
-    def result_column(self) -> Column:
-        """The column whose type results have, if they are values."""
+    def source_types(self) -> tuple[Any, ...]:
+        """The Arrow types of the columns that parts of results come from, if there are several."""
+        if self.kind == "numpy":
+            return ()
+        sources = self.aggregate.sources
+        return tuple(ColumnType.of(self.columns[i]).as_arrow() for i in sources)
+
+    @property
+    def result_column(self) -> Column | None:
+        """The column whose type results have, if they are values of one."""
+        if self.aggregate.sources:
+            return None
         return self.columns[1 if self.aggregate.picks else 0]
 
     def name_of(self, window: int) -> str:
@@ -119,8 +129,11 @@ def read_request(
         raise ValueError("every and by cannot be combined here; roll over each group by itself")
     parts, kind, label, name = _columns(values, aggregate)
     columns = tuple(read(part, f"column {i}") for i, part in enumerate(parts))
-    if aggregate.picks and len(columns) != 2:
-        raise TypeError(f"{aggregate.name} takes two columns: rolling((values, arguments), ...)")
+    arguments = len(aggregate.sources) or 1
+    if aggregate.picks and len(columns) != arguments + 1:
+        raise TypeError(
+            f"{aggregate.name} takes {arguments + 1} columns: rolling((values, arguments), ...)"
+        )
     for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
         called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"
         check_takes(aggregate.name, aggregate, called, ColumnType.of(column))

@@ -69,17 +69,25 @@ def too_large(aggregate: Aggregate, window: str, kind: object = "64 bits") -> Ov
     """Return the error of a result that does not fit its type."""
     return OverflowError(
         f"{aggregate.name} of {window} does not fit {kind}: convert the values to floats"
-        + (f", or give {aggregate.name}(overflow='null')" if aggregate.result == "sum" else "")
+        + (
+            f", or give {aggregate.name}(overflow='null')"
+            if aggregate.result in ("sum", "product")
+            else ""
+        )
     )
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What results are written as: the kind of data, the index and the name of a series."""
+    """What results are written as: the kind of data, the index and the name of a series.
+
+    `sources` are the Arrow types of the columns that parts of a result come from, if they say which.
+    """
 
     kind: str
     index: Any = None
     name: Any = None
+    sources: tuple[Any, ...] = ()
 
 
 def write(answer: Answer, aggregate: Aggregate, column: Column | None, labels: Labels) -> Any:
@@ -204,7 +212,7 @@ def _write_pandas(
     pandas = importlib.import_module("pandas")
     came_as = None if column is None else column.came_as
     if type(came_as).__name__ == "ArrowDtype":
-        values = pandas.arrays.ArrowExtensionArray(_arrow(answer, rules, aggregate, column))
+        values = pandas.arrays.ArrowExtensionArray(_arrow(answer, rules, aggregate, column, labels))
     elif column is None or len(answer.arrays) > 1:
         values = _write_numpy(answer, rules, aggregate, column, labels)
     else:
@@ -248,24 +256,26 @@ def _write_polars(
     if column is not None and str(column.came_as) in NOT_OF_ARROW:
         values = _write_numpy(answer, rules, aggregate, column, labels)
         return polars.Series(labels.name or "", values.tolist(), strict=False)
-    series = polars.Series(labels.name or "", _arrow(answer, rules, aggregate, column))
+    series = polars.Series(labels.name or "", _arrow(answer, rules, aggregate, column, labels))
     same = column is not None and rules == ("value",) and column.came_as is not None
     return series.cast(column.came_as) if same and column is not None else series
 
 
 def _write_arrow(
-    answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | None, _labels: Labels
+    answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | None, labels: Labels
 ) -> Any:
-    return _arrow(answer, rules, aggregate, column)
+    return _arrow(answer, rules, aggregate, column, labels)
 
 
-def _arrow(answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | None) -> Any:
+def _arrow(
+    answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | None, labels: Labels
+) -> Any:
     """Return results as an Arrow array; those of several parts are lists if all have one type."""
     pyarrow = importlib.import_module("pyarrow")
     source = None if column is None else ColumnType.of(column).as_arrow()
     mask = None if answer.none_missing else answer.mask()
     if answer.arrays[0].dtype.kind == "O":
-        parts = _objects(answer, rules, aggregate, source)
+        parts = _objects(answer, rules, aggregate, labels.sources or (source,) * len(rules))
     else:
         pairs = zip((*rules, *[""] * len(answer.arrays)), answer.arrays, strict=False)
         parts = [results_as_arrow(rule, array, mask, source) for rule, array in pairs]
@@ -281,22 +291,31 @@ def _arrow(answer: Answer, rules: Rules, aggregate: Aggregate, column: Column | 
     return pyarrow.StructArray.from_arrays(parts, list(names), mask=null)
 
 
-def _objects(answer: Answer, rules: Rules, aggregate: Aggregate, source: Any) -> list[Any]:
+def _objects(
+    answer: Answer, rules: Rules, aggregate: Aggregate, sources: tuple[Any, ...]
+) -> list[Any]:
     """Return results that are objects as Arrow arrays, one for each part."""
     items = answer.arrays[0].tolist()
     for i in np.flatnonzero(answer.mask()).tolist():
         items[i] = None
     parts = [items]
     if aggregate.parts:
-        kinds = [part_type(part, source) for part in aggregate.parts]
+        kinds = [part_type(part, sources[0]) for part in aggregate.parts]
         return [_checked(aggregate, lambda: products_as_arrow(items, aggregate, kinds))]
-    if len(rules) > 1:
+    kinds = [arrow_result(rule, source) for rule, source in zip(rules, sources, strict=True)]
+    if aggregate.gives_rows and len(rules) > 1:
+        named = list(zip(aggregate.results, kinds, strict=True))
+        pyarrow = importlib.import_module("pyarrow")
+        kinds = [pyarrow.list_(pyarrow.struct(named))]
+        parts = [
+            [x and [dict(zip(aggregate.results, row, strict=True)) for row in x] for x in items]
+        ]
+    elif len(rules) > 1:
         parts = [[x if x is None else x[i] for x in items] for i in range(len(rules))]
-    pairs = zip(rules, parts, strict=True)
     overflow = aggregate.overflow
     arrays: list[Any] = _checked(
         aggregate,
-        lambda: [objects_as_arrow(p, arrow_result(r, source), overflow) for r, p in pairs],
+        lambda: [objects_as_arrow(p, k, overflow) for k, p in zip(kinds, parts, strict=True)],
     )
     return arrays
 

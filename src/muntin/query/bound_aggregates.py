@@ -188,7 +188,9 @@ class BoundAggregate:
             return self._product_type()
         if isinstance(rules, str):
             return arrow_result(rules, source)
-        kinds = [arrow_result(rule, source) for rule in rules]
+        sources = [self.types[i].as_arrow() for i in self.aggregate.sources]
+        sources = sources or [source] * len(rules)
+        kinds = [arrow_result(rule, of) for rule, of in zip(rules, sources, strict=True)]
         if None in kinds:
             return None
         return pa.struct(list(zip(self.aggregate.results, kinds, strict=True)))
