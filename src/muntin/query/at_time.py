@@ -1,7 +1,7 @@
 """What a query means at a time t: the rows of each window, as if the stream had been stopped there.
 
-`as_of`, `Operator.lookup` and `Lookup` all ask here. Each has items in the order of time, which are rows
-or slices, and asks for the items [lo, hi) that a window holds at t. Rows at t or later do not count; with
+`as_of`, `Operator.lookup` and `Lookup` all ask here. Each has items in the order of time, rows or
+slices, and asks for the items [lo, hi) that a window holds at t. Rows at t or later do not count; with
 `include_equal` rows at t do.
 
 - `Sliding` is exact at its head and lies on an edge at its tail: [floor((t - size) / every) every, t).
