@@ -37,6 +37,7 @@ def run_job(
         stack.enter_context(silence(verbose))
         status = stack.enter_context(told.status("starting Spark"))
         spark = started(job.settings, verbose)
+        job.sink.check(spark, job.source.stream)
         write = _writing(job, console, board)
         if job.source.stream:
             interrupted = _stream(job, spark, write, board, once, status)
@@ -96,7 +97,6 @@ def _stream(
     """Run a stream, and return whether it was interrupted."""
     from muntin.spark import check
 
-    job.sink.check(spark)
     if job.sink.checkpoint:
         check(job.sink.checkpoint, job.query)
     writer = job.results(spark).writeStream.foreachBatch(write).outputMode(job.mode)

@@ -10,10 +10,12 @@ NAMES = (
     r"pass|pwd|secret|token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key|sasl|jaas|auth"
 )
 SETTING = re.compile(
-    rf"([\w.-]*(?:{NAMES})[\w.-]*(?:['\"]\s*:\s*|\s*=\s*))(\"[^\"]*\"|'[^']*'|[^\s&;,)}}\]]+)",
+    rf"([\w.-]*(?:{NAMES})[\w.-]*(?:['\"]\s*:\s*|\s*=\s*))"
+    r"(\"[^\"]*\"|'[^']*'|[^\s&'\"](?:[^\s&]*[^\s&'\"),;}\]])?)",
     re.IGNORECASE,
 )
-"""password=..., "sasl.jaas.config": "..." and the like, wherever they are."""
+"""password=..., "sasl.jaas.config": "..." and the like, wherever they are. Without quotes a secret may have
+any signs in it: it ends before a space or an &, and what closes a sentence or a bracket is left."""
 
 
 def printable(text: str, keep: str = "") -> str:
