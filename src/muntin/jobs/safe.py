@@ -14,8 +14,10 @@ SETTING = re.compile(
     r"(\"[^\"]*\"|'[^']*'|[^\s&'\"](?:[^\s&]*[^\s&'\"),;}\]])?)",
     re.IGNORECASE,
 )
-"""password=..., "sasl.jaas.config": "..." and the like, wherever they are. Without quotes a secret may have
-any signs in it: it ends before a space or an &, and what closes a sentence or a bracket is left."""
+"""password=..., "sasl.jaas.config": "..." and the like, wherever they are.
+
+Without quotes a secret ends before a space or an &; the comma or bracket behind it is left.
+"""
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -84,6 +84,7 @@ def _sent(producer: Any, topic: str, key: bytes, value: bytes | None, arrived: A
 def messages(changes: Changes) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the key and the value of each message, in order.
 
+    >>> import pyarrow as pa
     >>> from muntin.spark.sinks.changes import changes
     >>> rows = {"plug": ["tv"], "window": ["hour"], "start": [0], "end": [9], "kind": ["retract"]}
     >>> list(messages(changes(pa.table(rows), ("plug",))))
