@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from muntin import testing
     from muntin.dataframes.rolling_batch import InterpretedWarning, rolling, rolling_plan
     from muntin.dataframes.rolling_stream import Rolling
+    from muntin.query.as_of import as_of
     from muntin.stores import MemoryStore, RedisStore, RocksStore, StoreError
 
 __all__ = [
@@ -164,6 +165,7 @@ __all__ = [
     "TwoStacksLite",
     "Var",
     "__version__",
+    "as_of",
     "col",
     "policies",
     "rolling",
@@ -179,6 +181,7 @@ _LAZY_NAMES = {
     "InterpretedWarning": "muntin.dataframes.rolling_batch",
     "rolling": "muntin.dataframes.rolling_batch",
     "rolling_plan": "muntin.dataframes.rolling_batch",
+    "as_of": "muntin.query.as_of",
     "MemoryStore": "muntin.stores",
     "RedisStore": "muntin.stores",
     "RocksStore": "muntin.stores",

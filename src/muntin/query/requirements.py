@@ -88,7 +88,7 @@ class Requirements:
             on_bad_time=query.on_bad_time,
             on_bad_row=query.on_bad_row,
         )
-        if held != batch.time_type and _differ(held, batch.time_type):
+        if held != batch.time_type and differ(held, batch.time_type):
             raise TypeError(
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
@@ -209,7 +209,7 @@ def _is_near(values: Array, most: int = FAR) -> bool:
     return bool(values.max() <= most and values.min() >= -most)
 
 
-def _differ(held: pa.DataType, new: pa.DataType) -> bool:
+def differ(held: pa.DataType, new: pa.DataType) -> bool:
     """Whether times of two types cannot be of one column; nulls tell no type."""
     untold = pa.types.is_null(held) or pa.types.is_null(new)
     return not untold and _kind_of_time(held) != _kind_of_time(new)

@@ -47,11 +47,11 @@ class PolicyLane(TickLane):
         self._states: dict[int, ContextState] = {}
         self._column = setting.time
         self._is_timed = window.policy.expired(None, setting.time) is not None
-        self._rules = rules_of(window, setting)
+        self._rules = rules_of(window, setting.time)
 
     @staticmethod
     def _looks_at_rows(window: Any, setting: Setting) -> bool:
-        return rules_of(window, setting) is None
+        return rules_of(window, setting.time) is None
 
     def _try(self, rows: Rows) -> None:
         if self._rules is not None:
@@ -188,8 +188,8 @@ class PolicyLane(TickLane):
             tree.evict_while(holds)
         if self._is_timed and len(tree):
             place = int(self.kept.runs.head[key]) + hi - 1
-            later = end - int(self.kept.runs.meta[place, ROW_TIME])
-            now = _later(kept[hi - 1][self._column], later)
+            passed = end - int(self.kept.runs.meta[place, ROW_TIME])
+            now = later(kept[hi - 1][self._column], passed)
             tree.evict_while(self.window.policy.expired(now, self._column))
 
     def _all_of(self, state: ContextState, left: Left, times: Array, after: int) -> Iterator[News]:
@@ -226,16 +226,16 @@ class PolicyLane(TickLane):
             self._states[key] = state.without_context()
 
 
-def _later(time: Any, microseconds: int) -> Any:
+def later(time: Any, microseconds: int) -> Any:
     """Return a time of the rows' time column that is so much later."""
     if isinstance(time, datetime):
         return time + timedelta(microseconds=microseconds)
     return time + microseconds
 
 
-def rules_of(window: Policy, setting: Setting) -> Rules | None:
-    """Return a policy as rules for loops, if it is made of comparisons of rows."""
-    rules = window.rules(setting.time)
+def rules_of(window: Policy, time: str) -> Rules | None:
+    """Return a policy as rules for loops, if it compares rows; `time` is the column of their times."""
+    rules = window.rules(time)
     if not rules:
         return None
     least = {kind: min((r.limit for r in rules if r.kind == kind), default=NEVER) for kind in KINDS}
