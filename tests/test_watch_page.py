@@ -129,7 +129,7 @@ def test_charts_move_and_figures_change_as_windows_come(page, board, logged):
         figures = page.text_content("#figures")
         assert "3rows" in figures
         assert "12kB" in figures
-        assert "Watermark07:59:3012 Mar 2026, UTC31 s behind the clock" in figures
+        assert "Watermark07:59:30UTC12 Mar 2026, 31 s behind the clock" in figures
         assert "Open windows2per key at mosthour 2" in figures
         assert "Last micro-batch500msaddBatch 401 mswalCommit 60 msother 39 ms" in figures
         board.take(hours(500_004, [70, 85]))

@@ -36,11 +36,11 @@ export function duration(seconds) {
   return size < 172800 ? `${rough(seconds / 3600)} h` : `${rough(seconds / 86400)} days`;
 }
 
-/** Return a moment as a time of day and its day, in UTC. */
+/** Return a moment's time of day and its day, in UTC. */
 export function clock(seconds) {
   const at = new Date(seconds * 1000).toISOString();
   const [year, month, day] = at.slice(0, 10).split("-").map(Number);
-  return [at.slice(11, 19), `${day} ${MONTHS[month - 1]} ${year}, UTC`];
+  return [at.slice(11, 19), `${day} ${MONTHS[month - 1]} ${year}`];
 }
 
 function short(value) {

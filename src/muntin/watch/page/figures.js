@@ -16,8 +16,8 @@ export function drawFigures(place, { totals, now, drawn, spent, open }) {
   }
   if ("watermark" in now) {
     const [time, day] = clock(now.watermark);
-    const note = "lag" in now ? `${duration(now.lag)} behind the clock` : "";
-    cards.push(card("Watermark", [time, day], note, [drawn.lag ?? [0]], duration));
+    const note = "lag" in now ? `${day}, ${duration(now.lag)} behind the clock` : day;
+    cards.push(card("Watermark", [time, "UTC"], note, [drawn.lag ?? [0]], duration));
   }
   const counts = Object.entries(open);
   if (counts.length) {
