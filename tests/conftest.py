@@ -12,6 +12,15 @@ def redis_server(tmp_path_factory):
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """Return a PostgreSQL server for all tests; who kills it starts it again."""
+    from tests.postgres_server import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
 @pytest.fixture(params=["memory", "rocks", "redis"])
 def opener(request, tmp_path):
     """Return a function that opens the same store again and again, after it was closed."""

@@ -13,15 +13,17 @@ import urllib.request
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 import muntin as mt
 from muntin import cli, watch
 from muntin.cli import main
+from tests.kafka_broker import Broker
 from tests.patience import HUNG_S
 from tests.test_jobs import write
-from tests.test_spark_kafka import Broker
 
 MUNTIN = Path(sys.executable).parent / "muntin"
 READINGS = [("tv", 5, 80.0), ("tv", 12, 95.0), ("lamp", 14, 40.0), ("tv", 31, 70.0)]
@@ -177,6 +179,65 @@ def test_a_stream_that_is_idle_for_a_while_goes_on(job, spark, tmp_path, capfd, 
         feeding.join()
     assert sum(rows) == len(READINGS) + len(LATER)
     assert re.search(r"\d micro-batches, 6 rows", capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "delta", "kafka"])
+def test_tables_stay_current_over_a_crash(kind, job, tmp_path, request):
+    at, name = "", f"plugs_{kind}"
+    if kind == "delta":
+        sink = f'path = "warehouse"\ntable = "{name}"'
+    elif kind == "postgres":
+        at = request.getfixturevalue("postgres").url
+        sink = f'url = "{at}"\ntable = "{name}"'
+    else:
+        broker = Broker()
+        sink = f'servers = "{broker.servers}"\ntopic = "{name}"\noptions.linger.ms = 0'
+    late = f'{QUERY}\nlateness = "1 minute"'
+    sink = f'format = "{kind}"\n{sink}\ncheckpoint = "state"'
+    file = job(source=STREAM, query=late, sink=sink)
+    assert main(["run", file, "--once"]) == 0
+    add(tmp_path, LATER)
+    add(tmp_path, [("tv", 33, 99.0)])  # late: it changes two windows
+    assert main(["run", file, "--once"]) == 0
+    last = max(int(path.name) for path in (tmp_path / "state" / "commits").glob("[0-9]*"))
+    for path in (f"{last}", f".{last}.crc"):  # as after a crash before Spark's own commit
+        (tmp_path / "state" / "commits" / path).unlink(missing_ok=True)
+    assert main(["run", file, "--once"]) == 0
+    if kind == "postgres":
+        with psycopg.connect(at, row_factory=psycopg.rows.dict_row) as connection:
+            rows = connection.execute(f"SELECT * FROM {name}").fetchall()
+    elif kind == "delta":
+        rows = DeltaTable(str(tmp_path / "warehouse" / name)).to_pyarrow_table().to_pylist()
+    else:
+        last = dict(broker.messages(name))
+        rows = [json.loads(value) for value in last.values() if value is not None]
+    starts = [str(row["start"])[14:19] for row in rows]
+    found = {
+        (r["plug"], r["window"], start): (r["peak"], r["rows"], r["kind"])
+        for r, start in zip(rows, starts, strict=True)
+    }
+    assert len(found) == len(rows)
+    assert found == {
+        ("lamp", "active", "00:14"): (40.0, 1, "result"),
+        ("lamp", "twenty", "00:00"): (40.0, 1, "result"),
+        ("tv", "active", "00:05"): (95.0, 2, "result"),
+        ("tv", "active", "00:31"): (99.0, 2, "result"),
+        ("tv", "twenty", "00:00"): (95.0, 2, "result"),
+        ("tv", "twenty", "00:20"): (99.0, 2, "result"),
+    }
+
+
+def test_a_driver_that_is_missing_is_told_before_the_start(job, capsys):
+    jdbc = 'format = "jdbc"\nurl = "jdbc:postgresql://host/power?password=hidden"\ntable = "plugs"'
+    named = f'{jdbc}\noptions.driver = "org.example.Driver"'
+    for sink in (jdbc, named):
+        assert main(["run", job(sink=sink)]) == 2
+        [said] = capsys.readouterr().err.splitlines()
+        assert said.endswith(
+            'Spark has no driver for jdbc:postgresql: name its jar in [spark], jars = "driver.jar", and '
+            'its class in [sink], options = { driver = "org.example.Driver" }, or take '
+            'format = "postgres", which needs none'
+        )
 
 
 def test_finished_data_may_be_written_to_a_table_again(job, tmp_path):

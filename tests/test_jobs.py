@@ -80,6 +80,35 @@ def write(folder: Path, **tables: str) -> Path:
     return file
 
 
+# Sinks
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        (
+            'format = "postgres"\nurl = "postgresql://me:hidden@host/power"\ntable = "plugs"',
+            "table plugs of PostgreSQL at postgresql://***@host/power, kept current",
+        ),
+        (
+            'format = "delta"\npath = "s3://me:hidden@bucket/house"\ntable = "plugs"\n'
+            'options.AWS_SECRET_ACCESS_KEY = "hidden"',
+            "Delta table plugs in s3://***@bucket/house, kept current",
+        ),
+        (
+            'format = "kafka"\nservers = "host:9092"\ntopic = "plugs"\n'
+            'options.sasl.password = "hidden"',
+            "topic plugs of Kafka at host:9092, a message for each change",
+        ),
+    ],
+)
+def test_tables_that_stay_current_are_described_without_secrets(sink, told, tmp_path):
+    job = read_job(write(tmp_path, sink=sink))
+    assert told in job.explain()
+    assert "hidden" not in job.explain() + repr(job)
+    assert callable(job.sink.writer(("plug",), Console()))
+
+
 # Windows and aggregates
 
 
@@ -230,6 +259,8 @@ ADDRESSES = [
     "hdfs://hidden@host/plugs",
     "https://host/plugs?sig=1&access_token=hidden",
     "jdbc:x://host:5432/db;user=me;password=hidden;ssl=true",
+    "https://host/plugs?token=hidden,hidden;hidden&b=1",
+    "https://host/plugs?token=hid)hidden}hidden]'hidden",
     "abfss://files@host/plugs?AccountKey=1;client.secret='hidden'",
 ]
 

@@ -12,35 +12,15 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muntin.spark.kafka import KafkaSource, OffsetRange, read_options, register
+from tests.kafka_broker import Broker
 from tests.patience import HUNG_S, answered, ran, refused
 
-FIRST_MS = 1_700_000_000_123
 PARTITIONS = 4  # what the broker gives to every topic
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "kafka.log_level": "0"}
 
 
-class Broker:
-    def __init__(self):
-        self._producer = Producer(
-            {"bootstrap.servers": "replaced", "test.mock.num.brokers": 1, "log_level": 0}
-        )
-        [broker] = self._producer.list_topics(timeout=HUNG_S).brokers.values()
-        self.servers = f"{broker.host}:{broker.port}"
-
-    def produce(self, topic, numbers, partitions=3, pad=0):
-        """Produce numbers round robin; return the rows as they should come out."""
-        rows = []
-        for i in numbers:
-            key, value = (None if i % 7 == 0 else f"k{i}".encode()), f"{i}".encode() + b" " * pad
-            self._producer.produce(
-                topic, value, key, partition=i % partitions, timestamp=FIRST_MS + i
-            )
-            self._producer.flush()  # so that each is deleted on its own
-            rows.append((key, value, topic, i % partitions, FIRST_MS + i))
-        return rows
-
-    def reader(self, topic, **options):
-        return source(self.servers, topic, **options).streamReader(None)
+def reader_of(broker, topic, **options):
+    return source(broker.servers, topic, **options).streamReader(None)
 
 
 def source(servers, topic, **options):
@@ -69,7 +49,7 @@ def deleted(broker):
     """Return a topic of 10 rows, the first of which are gone: the broker keeps 5 MB."""
     if not hasattr(broker, "deleted"):
         broker.produce("deleted", range(10), partitions=1, pad=900_000)
-        broker.deleted = broker.reader("deleted").initialOffset()["deleted"]["0"]
+        broker.deleted = reader_of(broker, "deleted").initialOffset()["deleted"]["0"]
     assert 0 < broker.deleted < 10
     return broker.deleted
 
@@ -127,7 +107,7 @@ def test_latest_starts_after_what_was_there(spark, kafka, broker, tmp_path):
 
 def test_latest_does_not_move_when_the_first_micro_batch_crashes(broker):
     broker.produce("bells", range(4), partitions=1)
-    crashed = broker.reader("bells", startingOffsets="latest")
+    crashed = reader_of(broker, "bells", startingOffsets="latest")
     start = crashed.initialOffset()
     broker.produce("bells", range(4, 6), partitions=1)
     written = crashed.latestOffset(start, ReadAllAvailable())
@@ -135,7 +115,7 @@ def test_latest_does_not_move_when_the_first_micro_batch_crashes(broker):
     first = crashed.partitions(start, written)
 
     broker.produce("bells", range(6, 8), partitions=1)
-    restarted = broker.reader("bells", startingOffsets="latest")
+    restarted = reader_of(broker, "bells", startingOffsets="latest")
     assert restarted.partitions(restarted.initialOffset(), written) == first
     end = restarted.latestOffset(written, ReadAllAvailable())
     assert restarted.partitions(written, end) == [OffsetRange("bells", 0, 6, 8)]
@@ -171,7 +151,7 @@ def test_the_marks_that_end_transactions_are_no_rows(broker):
         for _ in range(3):
             producer.produce("sales", b"sold", partition=0)
         producer.commit_transaction(HUNG_S)
-    reader = broker.reader("sales")
+    reader = reader_of(broker, "sales")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["sales"]["0"] == 8
     assert [row["offset"] for row in read(reader, "sales", 0, 0, 8)] == [0, 1, 2, 4, 5, 6]
     assert [row["offset"] for row in read(reader, "sales", 0, 0, 4)] == [0, 1, 2]
@@ -181,7 +161,7 @@ def test_the_marks_that_end_transactions_are_no_rows(broker):
 def test_new_partitions_are_read_from_their_first_row(broker):
     broker.produce("grows", range(8), partitions=PARTITIONS)
     for starting in ("earliest", "latest"):
-        reader = broker.reader("grows", startingOffsets=starting)
+        reader = reader_of(broker, "grows", startingOffsets=starting)
         start = {"grows": {"0": 1, "1": 2}}
         entered = reader.latestOffset(start, ReadAllAvailable())
         assert entered == {"grows": {"0": 2, "1": 2, "2": 0, "3": 0}}
@@ -197,7 +177,7 @@ def test_a_topic_that_is_added_starts_where_the_options_say(broker):
         broker.produce(topic, range(3), partitions=1)
     start = {"first": {str(p): 0 for p in range(PARTITIONS)}}
     for starting, offset in (("earliest", 0), ("latest", 3)):
-        reader = broker.reader("first,second", startingOffsets=starting)
+        reader = reader_of(broker, "first,second", startingOffsets=starting)
         end = reader.latestOffset(start, ReadAllAvailable())
         assert end["first"]["0"] == 3
         assert end["second"] == {"0": offset, "1": 0, "2": 0, "3": 0}
@@ -205,16 +185,16 @@ def test_a_topic_that_is_added_starts_where_the_options_say(broker):
 
 def test_a_limit_is_shared_by_what_waits_and_starves_nobody(broker):
     broker.produce("uneven", [0] * 40 + [1] * 10 + [2])
-    reader = broker.reader("uneven", maxOffsetsPerTrigger="20")
+    reader = reader_of(broker, "uneven", maxOffsetsPerTrigger="20")
     assert reader.getDefaultReadLimit() == ReadMaxRows(20)
-    assert broker.reader("uneven").getDefaultReadLimit() == ReadAllAvailable()
+    assert reader_of(broker, "uneven").getDefaultReadLimit() == ReadAllAvailable()
     end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(20))
     assert end == {"uneven": {"0": 15, "1": 3, "2": 1, "3": 0}}
 
 
 def test_available_now_ends_at_what_was_there_when_it_began(broker):
     broker.produce("now", range(3), partitions=1)
-    reader = broker.reader("now")
+    reader = reader_of(broker, "now")
     reader.prepareForTriggerAvailableNow()
     broker.produce("now", range(3, 6), partitions=1)
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
@@ -222,7 +202,7 @@ def test_available_now_ends_at_what_was_there_when_it_began(broker):
 
 
 def test_deleted_rows_are_an_error(broker, deleted):
-    reader = broker.reader("deleted")
+    reader = reader_of(broker, "deleted")
     message = f"until 0 and now has offsets from {deleted} until before 10; .*failOnDataLoss=false"
     with pytest.raises(RuntimeError, match=message):
         reader.latestOffset({"deleted": {"0": 0}}, ReadAllAvailable())
@@ -235,7 +215,7 @@ def test_deleted_rows_are_an_error(broker, deleted):
 
 
 def test_deleted_rows_can_be_skipped(broker, deleted):
-    reader = broker.reader("deleted", failOnDataLoss="false")
+    reader = reader_of(broker, "deleted", failOnDataLoss="false")
     end = reader.latestOffset({"deleted": {"0": 0}}, ReadMaxRows(1))
     assert end["deleted"]["0"] == deleted + 1
     assert [row["offset"] for row in read(reader, "deleted", 0, 0, 9)] == [*range(deleted, 9)]
@@ -249,7 +229,7 @@ def test_a_partition_that_is_shorter_than_it_was_is_an_error(broker):
     part = ("short", 0, 1, 9)
 
     def short(limit, part=part, **options):
-        return read(broker.reader("short", timeoutSeconds=str(limit), **options), *part)
+        return read(reader_of(broker, "short", timeoutSeconds=str(limit), **options), *part)
 
     refused((RuntimeError, ConnectionError), r"'short' ends at 3 and not at 9; .*=false", short)
     kept = {"failOnDataLoss": "false"}
@@ -265,8 +245,8 @@ def test_a_partition_that_is_gone_is_an_error(broker):
     with pytest.raises(
         RuntimeError, match="partition 4 of topic 'fewer' is in the checkpoint, but"
     ):
-        broker.reader("fewer").latestOffset(start, ReadAllAvailable())
-    end = broker.reader("fewer", failOnDataLoss="false").latestOffset(start, ReadAllAvailable())
+        reader_of(broker, "fewer").latestOffset(start, ReadAllAvailable())
+    end = reader_of(broker, "fewer", failOnDataLoss="false").latestOffset(start, ReadAllAvailable())
     assert end == {"fewer": {"0": 3, "1": 0, "2": 0, "3": 0}}
 
 
@@ -316,7 +296,7 @@ SASL = {
 
 def test_options_reach_the_client_and_credentials_stay_out_of_errors(broker):
     def ask(limit):
-        broker.reader("plugs", timeoutSeconds=str(limit), **SASL).initialOffset()
+        reader_of(broker, "plugs", timeoutSeconds=str(limit), **SASL).initialOffset()
 
     error = refused(ConnectionError, "SASL", ask)
     assert "hunter" not in "".join(traceback.format_exception(error))
@@ -324,7 +304,7 @@ def test_options_reach_the_client_and_credentials_stay_out_of_errors(broker):
 
 
 def test_an_option_that_the_client_refuses_is_named_without_its_secrets(broker):
-    reader = broker.reader("plugs", **{**SASL, "kafka.security.protocol": "hunter2"})
+    reader = reader_of(broker, "plugs", **{**SASL, "kafka.security.protocol": "hunter2"})
     with pytest.raises(ValueError, match=r"not take its options: .*security.protocol") as raised:
         reader.initialOffset()
     assert "hunter" not in "".join(traceback.format_exception(raised.value))

@@ -258,7 +258,7 @@ def test_a_micro_batch_is_written_whole_or_not_at_all(path, plugs):
 
 def test_wrong_rows_are_refused(spark, path, plugs):
     rows = spark.createDataFrame([row("a", 0, "result", 1.0)], SCHEMA)
-    with pytest.raises(ValueError, match="have no column 'door': it has 'plug', 'window'"):
+    with pytest.raises(ValueError, match="have no column 'door': they have 'plug', 'window'"):
         upsert(path, "plugs", keys=["plug", "door"])(rows, 0)
     with pytest.raises(
         ValueError, match="one of result, update, retract, empty, early, got 'deleted'"

@@ -1,6 +1,8 @@
 """What the live page is told: windows as they were last reported, compressed, bounded; its server."""
 
+import base64
 import datetime as dt
+import hmac
 import http.client
 import json
 import re
@@ -10,17 +12,20 @@ import sys
 import threading
 from dataclasses import replace
 from importlib.resources import files
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import muntin as mt
 from muntin.watch import Board, axes, followed_keys, history, serve
 from muntin.watch.charts import LINES, View
 from muntin.watch.history import History
 from muntin.watch.lines import Stretch, compress, points, steps
+from muntin.watch.open_windows import open_windows
 from muntin.watch.series import Reports
 from muntin.watch.server import COLUMNS, FILES
 from tests.patience import HUNG_S
@@ -386,10 +391,74 @@ def test_figures_are_those_of_the_last_micro_batch_and_totals():
         "state_bytes": 900,
     }
     counted = {"result": 2, "update": 1, "retract": 1, "empty": 0, "early": 0}
+    counted |= {"micro_batches": 0, "rows": 50}
     assert figures["totals"] == {"late": 3, "dropped": 1} | counted
     assert figures["drawn"]["late"] == [3, 0]
     assert figures["drawn"]["windows"] == [2, 2]
     assert last_values(line_of(board)) == [2.0]
+
+
+STREAMED = {
+    "batchId": 3,
+    "timestamp": "2026-03-12T08:02:00.250Z",
+    "numInputRows": 50,
+    "processedRowsPerSecond": 100.0,
+    "batchDuration": 500,
+    "durationMs": {"addBatch": 400, "walCommit": 30, "getBatch": 0, "triggerExecution": 500},
+    "eventTime": {"watermark": "2026-03-12T08:00:00.000Z", "max": "2026-03-12T08:00:10.000Z"},
+    "observedMetrics": {"muntin": {"rows": 50, "late": 3, "keys": 2, "state_bytes": 900}},
+}
+LIVE = mt.Query(
+    time="t",
+    keys="k",
+    windows={"ten": mt.Tumbling("10 s"), 'a "slide"\n': mt.Sliding("20 s", "5 s")}
+    | {"day": mt.Calendar("1 day", zone="UTC"), "pairs": mt.Tumbling(2, measure="count")},
+    aggregates={"v": mt.Max("x")},
+)
+
+
+def test_the_watermark_its_lag_open_windows_and_what_took_time():
+    board = Board(LIVE)
+    board.progress(STREAMED)
+    figures = board.drawing()["figures"]
+    assert figures["spent"] == {"addBatch": 0.4, "walCommit": 0.03, "other": 0.07}
+    noon = dt.datetime(2026, 3, 12, 8, tzinfo=dt.UTC).timestamp()
+    assert figures["now"]["watermark"] == noon
+    assert figures["now"]["newest"] == noon + 10
+    assert figures["now"]["lag"] == 120.25
+    # [08:00:00, 08:00:10) and the one of the newest row; slides that began from 07:59:45 on; a day
+    assert figures["open"] == {"ten": 2, 'a "slide"\n': 6, "day": 1}
+    idle = {"timestamp": "2026-03-12T08:03:00.000Z", "durationMs": {"latestOffset": 2}}
+    board.progress({**STREAMED, **idle, "batchId": 4, "numInputRows": 0, "observedMetrics": {}})
+    figures = board.drawing()["figures"]
+    assert figures["now"]["lag"] == 180
+    assert figures["drawn"]["lag"] == [120.25, 180]
+    assert figures["spent"]["addBatch"] == 0.4  # an idle trigger is no micro-batch
+    assert figures["totals"]["micro_batches"] == 1
+
+
+def test_before_there_is_a_watermark_nothing_is_said_of_it():
+    board = Board(LIVE)
+    board.progress({**STREAMED, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}})
+    figures = board.drawing()["figures"]
+    assert figures["open"] == {}
+    assert "watermark" not in figures["now"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_open_windows_are_counted_as_they_are(seed):
+    dice = np.random.default_rng(seed)
+    size, every, origin = (int(n) for n in dice.integers(1, 30, 3))
+    watermark = int(dice.integers(-50, 50))
+    newest = watermark + int(dice.integers(0, 60))
+    windows = {"w": mt.Sliding(size, every, origin=origin), "c": mt.Cumulate(6 * every, every)}
+    query = mt.Query(time="t", windows=windows, aggregates={"n": mt.Count()})
+    starts = range(-400 * every + origin, 400 * every, every)
+    sliding = [(start, start + size) for start in starts]
+    starts = range(-6 * every * 400, 6 * every * 400, 6 * every)
+    cumulated = [(start, start + j * every) for start in starts for j in range(1, 7)]
+    both = [sum(s <= newest and e > watermark for s, e in all_) for all_ in (sliding, cumulated)]
+    assert list(open_windows(query, watermark, newest).values()) == both
 
 
 def test_threads_feed_a_board_while_others_look():
@@ -551,6 +620,105 @@ def test_a_browser_that_goes_away_is_not_an_error(board, capfd):
         board.take(results([("a", 20, "result", 2.0)]))
         assert ask(server, "/")[0] == 200
     assert capfd.readouterr().err == ""
+
+
+TOKEN = "s3cret-s3cret-Σ3"
+
+
+def basic(password, name="anyone"):
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def test_a_page_with_a_token_is_for_those_who_send_it(board, capfd):
+    with serve(board, token=TOKEN) as server:
+        for path in ("/", "/page.js", "/metrics", "/events?columns=100&last=10", "/nothing"):
+            for sent in (
+                None,
+                basic(""),
+                basic(TOKEN + "x"),
+                basic(TOKEN[:-1]),
+                f"Token {TOKEN[:9]}",
+            ):
+                headers = {} if sent is None else {"Authorization": sent}
+                status, got, body = ask(server, path, **headers)
+                assert status == 401
+                assert got["WWW-Authenticate"].startswith("Basic ")
+                assert "s3cret" not in body + str(got)
+        for bad in ("Basic !!!", "Basic", "Bearer", "Bearer ", "Basic " + "A" * 5000):
+            assert ask(server, "/", Authorization=bad)[0] == 401
+        bearer = f"bearer {TOKEN}".encode()
+        assert ask(server, "/", Authorization=bearer)[0] == 200
+        assert ask(server, "/", Authorization=basic(TOKEN), Host="plugs.example:80")[0] == 200
+        assert ask(server, "/nothing", Authorization=basic(TOKEN))[0] == 404
+        assert "s3cret" not in server.url
+    heard = capfd.readouterr()
+    assert heard.out + heard.err == ""
+
+
+def test_a_client_of_pythons_library_sends_the_token(board):
+    with serve(board, host="0.0.0.0", token=TOKEN) as server:
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        asked = Request(url, headers={"Authorization": basic(TOKEN)})
+        assert urlopen(asked, timeout=HUNG_S).status == 200
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(url, timeout=HUNG_S)
+
+
+def test_the_token_is_compared_in_constant_time(board, monkeypatch):
+    compared = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
+    with serve(board, token=TOKEN) as server:
+        assert ask(server, "/", Authorization=basic("wrong"))[0] == 401
+    assert compared == [(b"wrong", TOKEN.encode())]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"host": "0.0.0.0"}, "other machines may reach the page on 0.0.0.0: give it a token"),
+        ({"host": "::"}, "other machines may reach the page on ::: give it a token"),
+        ({"token": "short"}, "a token has at least 16 characters that can be printed, got 5: make"),
+        ({"token": "s" * 20 + "\n"}, "that can be printed, got 21"),
+    ],
+)
+def test_a_page_that_others_reach_needs_a_good_token(board, given, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        serve(board, **given)
+
+
+def test_an_address_that_is_not_here_is_named(board):
+    with pytest.raises(OSError, match=r"the page cannot be served on port 0 of 192\.0\.2\.1: "):
+        serve(board, host="192.0.2.1", token=TOKEN)
+
+
+def test_the_figures_are_there_for_prometheus():
+    timed = {name: window for name, window in LIVE.windows.items() if name != "pairs"}
+    board = Board(replace(LIVE, windows=timed))
+    board.progress(STREAMED)
+    board.take(results([("a", 10, "result", 1.0), ("b", 10, "update", 1.0)]))
+    with serve(board) as server:
+        status, headers, body = ask(server, "/metrics")
+        assert ask(server, "/metrics", Host="evil.example")[0] == 403
+    assert status == 200
+    assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(body)
+        for sample in family.samples
+    }
+    figures = board.drawing()["figures"]
+    for kind in ("result", "update", "retract"):
+        assert found["muntin_windows_total", kind] == figures["totals"][kind]
+    for part, seconds in figures["spent"].items():
+        assert found["muntin_micro_batch_part_seconds", part] == seconds
+    for window, number in figures["open"].items():
+        assert found["muntin_open_windows", window] == number
+    assert found["muntin_rows_total",] == 50
+    assert found["muntin_late_total",] == 3
+    assert found["muntin_state_bytes",] == 900
+    assert found["muntin_watermark_lag_seconds",] == 120.25
+    assert found["muntin_watermark_timestamp_seconds",] == figures["now"]["watermark"]
+    assert {name for name, *_ in found} <= set(re.findall(r"# TYPE (\S+)", body))
 
 
 def test_a_page_needs_no_spark():

@@ -62,6 +62,8 @@ def hours(first, peaks, plugs=("tv", SCRIPT), kind="result"):
             "window": ["hour"] * len(rows),
             "start": pa.array([end - HOUR for _, end, _ in rows], pa.timestamp("us", "UTC")),
             "end": pa.array([end for _, end, _ in rows], pa.timestamp("us", "UTC")),
+            "start_measure": pa.nulls(len(rows), pa.int64()),
+            "end_measure": pa.nulls(len(rows), pa.int64()),
             "kind": [kind] * len(rows),
             "rows": [7] * len(rows),
             "peak": [float(watts) for _, _, watts in rows],
@@ -77,6 +79,8 @@ def progress(batch, rows, late):
         "numInputRows": rows,
         "processedRowsPerSecond": 2.0 * rows,
         "batchDuration": 500,
+        "durationMs": {"addBatch": 400 + batch, "walCommit": 60, "triggerExecution": 500},
+        "eventTime": {"watermark": "2026-03-12T07:59:30.000Z", "max": "2026-03-12T08:00:00.000Z"},
         "observedMetrics": {"muntin": metrics},
     }
 
@@ -125,6 +129,9 @@ def test_charts_move_and_figures_change_as_windows_come(page, board, logged):
         figures = page.text_content("#figures")
         assert "3rows" in figures
         assert "12kB" in figures
+        assert "Watermark07:59:30UTC12 Mar 2026, 31 s behind the clock" in figures
+        assert "Open windows2per key at mosthour 2" in figures
+        assert "Last micro-batch500msaddBatch 401 mswalCommit 60 msother 39 ms" in figures
         board.take(hours(500_004, [70, 85]))
         board.progress(progress(2, 900, 4))
         until(page, "#figures", "1,800rows/s")

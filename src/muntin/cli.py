@@ -89,9 +89,29 @@ def _run(asked: argparse.Namespace, console: "Console") -> int:
     from muntin.jobs import read_job
     from muntin.jobs.run import run_job
 
-    job = read_job(asked.job)
-    run_job(job, console, once=asked.once, watch=asked.watch, verbose=asked.verbose)
+    job, page = read_job(asked.job), _page(asked)
+    run_job(job, console, once=asked.once, page=page, verbose=asked.verbose)
     return FINE
+
+
+def _page(asked: argparse.Namespace) -> dict[str, Any] | None:
+    """Return where the live page is served; None if there is none."""
+    from muntin.jobs import JobError
+
+    given = {name: getattr(asked, name) for name in ("port", "host") if getattr(asked, name)}
+    if not asked.watch:
+        if given or asked.token_file:
+            raise JobError("--port, --host and --token-file are for the live page: add --watch")
+        return None
+    from muntin.watch.server import HOST, check_token
+
+    try:
+        if asked.token_file:
+            given["token"] = asked.token_file.read_text(encoding="utf-8").strip()
+        check_token(given.get("host", HOST), given.get("token"))
+    except (OSError, ValueError) as error:
+        raise JobError(f"--token-file {asked.token_file or 'is missing'}: {error}") from error
+    return given
 
 
 def _explain(asked: argparse.Namespace, console: "Console") -> int:
@@ -171,6 +191,19 @@ def _add_jobs(commands: Any) -> None:
     for command in (run, watch):
         command.add_argument(
             "--once", action="store_true", help="end a stream when it has taken what is there"
+        )
+        command.add_argument(
+            "--port", type=int, help="where the live page is; else one that is free"
+        )
+        command.add_argument(
+            "--host",
+            help="what the page listens on, such as 0.0.0.0; else only this machine reaches it",
+        )
+        command.add_argument(
+            "--token-file",
+            type=Path,
+            metavar="FILE",
+            help="a file with the password of the page, needed with --host; it is sent as it is",
         )
     run.add_argument("--watch", action="store_true", help="show a live page of the windows")
     watch.set_defaults(watch=True)

@@ -24,19 +24,25 @@ POLL_S = 0.2
 
 
 def run_job(
-    job: Job, console: Console, *, once: bool = False, watch: bool = False, verbose: bool = False
+    job: Job,
+    console: Console,
+    *,
+    once: bool = False,
+    page: Mapping[str, Any] | None = None,
+    verbose: bool = False,
 ) -> None:
-    """Run a job to its end, or its stream until it is interrupted; with `watch` beside a live page.
+    """Run a job to its end, or its stream until it is interrupted, beside a live page if there is one.
 
-    With `once` a stream ends when it has taken what is there. Without `verbose` nothing is heard of
-    Spark but its errors.
+    `page` has the parameters of `watch.serve`. With `once` a stream ends when it has taken what is
+    there. Without `verbose` nothing is heard of Spark but its errors.
     """
     told = console if console.is_terminal else Console(stderr=True)
     with ExitStack() as stack:
-        board = stack.enter_context(_page(job, told)) if watch else None
+        board = None if page is None else stack.enter_context(_page(job, told, page))
         stack.enter_context(silence(verbose))
         status = stack.enter_context(told.status("starting Spark"))
         spark = started(job.settings, verbose)
+        job.sink.check(spark, job.source.stream)
         write = _writing(job, console, board)
         if job.source.stream:
             interrupted = _stream(job, spark, write, board, once, status)
@@ -50,11 +56,11 @@ def run_job(
 
 
 @contextmanager
-def _page(job: Job, told: Console) -> "Iterator[Board]":
+def _page(job: Job, told: Console, page: Mapping[str, Any]) -> "Iterator[Board]":
     from muntin.watch import Board, serve
 
     board = Board(job.query, title=job.file.stem)
-    with serve(board) as server:
+    with serve(board, **page) as server:
         told.print(f"live page: {server.url}")
         yield board
 
@@ -96,7 +102,6 @@ def _stream(
     """Run a stream, and return whether it was interrupted."""
     from muntin.spark import check
 
-    job.sink.check(spark)
     if job.sink.checkpoint:
         check(job.sink.checkpoint, job.query)
     writer = job.results(spark).writeStream.foreachBatch(write).outputMode(job.mode)

@@ -10,10 +10,14 @@ NAMES = (
     r"pass|pwd|secret|token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key|sasl|jaas|auth"
 )
 SETTING = re.compile(
-    rf"([\w.-]*(?:{NAMES})[\w.-]*(?:['\"]\s*:\s*|\s*=\s*))(\"[^\"]*\"|'[^']*'|[^\s&;,)}}\]]+)",
+    rf"([\w.-]*(?:{NAMES})[\w.-]*(?:['\"]\s*:\s*|\s*=\s*))"
+    r"(\"[^\"]*\"|'[^']*'|[^\s&'\"](?:[^\s&]*[^\s&'\"),;}\]])?)",
     re.IGNORECASE,
 )
-"""password=..., "sasl.jaas.config": "..." and the like, wherever they are."""
+"""password=..., "sasl.jaas.config": "..." and the like, wherever they are.
+
+Without quotes a secret ends before a space or an &; the comma or bracket behind it is left.
+"""
 
 
 def printable(text: str, keep: str = "") -> str:

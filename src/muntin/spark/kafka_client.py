@@ -53,10 +53,7 @@ class Options:
 
     def without_secrets(self, text: str) -> str:
         """Return what the client said without the credentials that it was given."""
-        secrets = [value for name, value in self.client.items() if value and SECRET.search(name)]
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
+        return hidden(self.client, text)
 
     def lose(self, what: str) -> None:
         """Raise an error about rows that cannot be read any more, unless they are to be skipped."""
@@ -97,8 +94,8 @@ class Client:
         try:
             self._consumer = self._kafka.Consumer({**config, "error_cb": self._errors.append})
         except (self._kafka.KafkaException, TypeError, ValueError) as error:
-            said = options.without_secrets(_said(error.args[0]))
-            raise ValueError(f"the Kafka client does not take its options: {said}") from None
+            refusal = options.without_secrets(said(error.args[0]))
+            raise ValueError(f"the Kafka client does not take its options: {refusal}") from None
 
     def close(self) -> None:
         """Leave the servers."""
@@ -140,10 +137,11 @@ class Client:
 
     def _failure(self, what: str, error: Any) -> ConnectionError:
         """Return an error with its cause, which is what the client complained about first."""
-        said = ", ".join(dict.fromkeys(map(_said, [error, *self._errors[:1]])))
+        said_first = dict.fromkeys(map(said, [error, *self._errors[:1]]))
+        causes = self._options.without_secrets(", ".join(said_first))
         return ConnectionError(
             f"Kafka at {self._options.servers} did not give {what} (waited up to "
-            f"{self._options.timeout_s:g} s): {self._options.without_secrets(said)}; check the servers "
+            f"{self._options.timeout_s:g} s): {causes}; check the servers "
             "and the kafka.* options, or raise the option timeoutSeconds"
         )
 
@@ -196,8 +194,21 @@ def _time_us(kind: int, time_ms: int) -> int | None:
     return time_ms * 1000 if kind else None  # 0 is TIMESTAMP_NOT_AVAILABLE
 
 
-def _said(error: Any) -> str:
+def said(error: Any) -> str:
+    """Return what an error of the client says."""
     return str(error.str() if hasattr(error, "str") else error)
+
+
+def hidden(client: Mapping[str, str], text: str) -> str:
+    """Return a text without the credentials that a client was given.
+
+    >>> hidden({"sasl.password": "s3cret"}, "s3cret is wrong")
+    '*** is wrong'
+    """
+    secrets = [value for name, value in client.items() if value and SECRET.search(name)]
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def confluent_kafka_client() -> Any:

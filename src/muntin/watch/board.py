@@ -38,7 +38,7 @@ class Board:
         self.title = title
         self._changed = threading.Condition()
         self._version = 0
-        self._figures = Figures()
+        self._figures = Figures(query)
         self._history = History(query)
 
     def take(self, table: pa.Table) -> None:
@@ -76,6 +76,11 @@ class Board:
     def about(self) -> dict[str, Any]:
         """Return what stays the same: the title, the names of the keys, and the plan."""
         return {"title": self.title, "keys": list(self.query.keys), "plan": self.query.explain()}
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of the stream as plain data."""
+        with self._changed:
+            return self._figures.plain()
 
     def drawing(self, view: View | None = None) -> dict[str, Any]:
         """Return what a page shows, as plain data: keys, figures, and charts compressed with M4."""

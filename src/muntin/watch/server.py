@@ -1,11 +1,16 @@
 """The page's server: a few files, and a stream of drawings as server-sent events.
 
-It listens on 127.0.0.1 only, and answers only those that ask for it by that name: a page from
-elsewhere whose name was made to point here (DNS rebinding) sends its own name, and is refused.
+Without a token it listens on 127.0.0.1 only, and answers only those that ask for it by that name: a page
+from elsewhere whose name was made to point here (DNS rebinding) sends its own name, and is refused. With
+a token everybody has to send it, as the password of HTTP's basic authentication or as a bearer's token.
 """
 
+import base64
+import binascii
+import hmac
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +25,7 @@ from urllib.parse import parse_qs
 from muntin.watch.board import Board
 from muntin.watch.charts import View
 from muntin.watch.history import HELD
+from muntin.watch.prometheus import CONTENT, metrics
 
 HOST = "127.0.0.1"
 NAMES = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?", re.IGNORECASE)
@@ -48,6 +54,8 @@ SILENCE = 10.0
 GRACE = 2.0
 """So many seconds a page has to take the last drawing when the server stops."""
 COLUMNS = range(50, 2001)
+LOOPBACK = (HOST, "localhost")
+SHORTEST_TOKEN = 16
 AGGREGATE = "aggregate."
 MANY = 1000
 """A page asks with fewer parameters than this."""
@@ -56,16 +64,19 @@ MANY = 1000
 class Server:
     """A board's server; a context that ends it. `url` is where the page is."""
 
-    def __init__(self, board: Board, port: int) -> None:
+    def __init__(self, board: Board, port: int, host: str, token: str | None) -> None:
+        check_token(host, token)
         self._stop = threading.Event()
         self._board = board
         try:
-            self._server = _Server((HOST, port), board, self._stop)
+            self._server = _Server((host, port), board, self._stop, token)
         except (OSError, OverflowError) as error:
+            place = f"port {port}" if host in LOOPBACK else f"port {port} of {host}"
             raise OSError(
-                f"the page cannot be served on port {port}: {error}; port=0 takes one that is free"
+                f"the page cannot be served on {place}: {error}; port=0 takes one that is free"
             ) from error
-        self.url = f"http://{HOST}:{self._server.server_port}"
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self._server.server_port}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(PAUSE,), name="muntin watch", daemon=True
         )
@@ -93,15 +104,39 @@ class Server:
         self.close()
 
 
-def serve(board: Board, port: int = 0) -> Server:
-    """Serve a board's page on 127.0.0.1, on a port that is free if none is given."""
-    return Server(board, port)
+def serve(board: Board, port: int = 0, host: str = HOST, token: str | None = None) -> Server:
+    """Serve a board's page, and its figures for Prometheus at /metrics.
+
+    board: what the page shows.
+    port: where it is; 0 takes one that is free.
+    host: the address that it listens on; one that other machines reach needs a token.
+    token: what readers have to send, at least 16 characters: as a password with any name, or as
+        `Authorization: Bearer`. It travels as it is: put a proxy with TLS before the page, or a tunnel.
+    """
+    return Server(board, port, host, token)
+
+
+def check_token(host: str, token: str | None) -> None:
+    """Refuse a token that is too short, and none where other machines reach the page."""
+    if token is None and host not in LOOPBACK:
+        raise ValueError(
+            f"other machines may reach the page on {host}: give it a token, or leave out the host"
+        )
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isprintable()):
+        raise ValueError(
+            f"a token has at least {SHORTEST_TOKEN} characters that can be printed, got {len(token)}: "
+            'make one with python -c "import secrets; print(secrets.token_urlsafe())"'
+        )
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], board: Board, stop: threading.Event) -> None:
+    def __init__(
+        self, address: tuple[str, int], board: Board, stop: threading.Event, token: str | None
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.token = token
         self.board = board
         self.stop = stop
         self.looking: set[threading.Thread] = set()
@@ -120,8 +155,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a file of the page, or drawings as long as someone looks."""
         path, _, parameters = self.path.partition("?")
         try:
-            if not NAMES.fullmatch(self.headers.get("Host", "")):
+            if self.server.token is not None and not self._knows(self.server.token):
+                self._refuse(HTTPStatus.UNAUTHORIZED, "send the token of this page as the password")
+            elif self.server.token is None and not NAMES.fullmatch(self.headers.get("Host", "")):
                 self._refuse(HTTPStatus.FORBIDDEN, f"ask for this page at {HOST} or localhost")
+            elif path == "/metrics":
+                text = metrics(self.server.board.figures())
+                self._send(HTTPStatus.OK, CONTENT, text.encode())
             elif path in FILES:
                 self._send(HTTPStatus.OK, FILES[path][1], self.server.contents[path])
             elif path == "/events":
@@ -133,6 +173,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Keep silent: the terminal belongs to the query."""
+
+    def _knows(self, token: str) -> bool:
+        """Whether the reader sent the token; how long that takes does not depend on what was sent."""
+        scheme, _, given = self.headers.get("Authorization", "").partition(" ")
+        sent = given.strip().encode("latin-1")  # as http.server reads headers
+        if scheme.lower() == "basic":
+            try:
+                sent = base64.b64decode(sent, validate=True).partition(b":")[2]
+            except binascii.Error:
+                sent = b""
+        elif scheme.lower() != "bearer":
+            sent = b""
+        return hmac.compare_digest(sent, token.encode())
 
     def _events(self, parameters: str) -> None:
         """Send drawings to someone who looks, if it is clear at what."""
@@ -181,6 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         if length is not None:
             self.send_header("Content-Length", str(length))
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Basic realm="muntin", charset="UTF-8"')
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.end_headers()

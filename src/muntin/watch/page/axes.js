@@ -27,6 +27,22 @@ export function rough(value) {
   return Math.abs(value) >= 100 ? whole.format(value) : readable(Number(value.toPrecision(3)));
 }
 
+/** Return seconds with a unit that suits them. */
+export function duration(seconds) {
+  const size = Math.abs(seconds);
+  if (size < 1) return `${rough(seconds * 1000)} ms`;
+  if (size < 120) return `${rough(seconds)} s`;
+  if (size < 7200) return `${rough(seconds / 60)} min`;
+  return size < 172800 ? `${rough(seconds / 3600)} h` : `${rough(seconds / 86400)} days`;
+}
+
+/** Return a moment's time of day and its day, in UTC. */
+export function clock(seconds) {
+  const at = new Date(seconds * 1000).toISOString();
+  const [year, month, day] = at.slice(0, 10).split("-").map(Number);
+  return [at.slice(11, 19), `${day} ${MONTHS[month - 1]} ${year}`];
+}
+
 function short(value) {
   const size = Math.abs(value);
   return size >= 1e15 || (size < 1e-3 && size > 0) ? value.toExponential(1) : compact.format(value);

@@ -1,18 +1,34 @@
 // The figures of the stream: throughput, lateness, state and windows, each with its last batches.
 
-import { bytes, readable, rough } from "./axes.js";
+import { bytes, clock, duration, readable, rough } from "./axes.js";
 import { element, svg } from "./charts.js";
 
 const HEIGHT = 40;
 
 /** Draw a card for each figure that is known. */
-export function drawFigures(place, { totals, now, drawn }) {
+export function drawFigures(place, { totals, now, drawn, spent, open }) {
   const cards = [];
   if ("rows_per_second" in now) {
     const seconds = "seconds" in now ? ` in ${rough(now.seconds)} s` : "";
     const note = "rows" in now ? `last batch: ${readable(now.rows)} rows${seconds}` : "";
     const rate = [rough(now.rows_per_second), "rows/s"];
     cards.push(card("Throughput", rate, note, [drawn.rows_per_second], (v) => `${rough(v)} rows/s`));
+  }
+  if ("watermark" in now) {
+    const [time, day] = clock(now.watermark);
+    const note = "lag" in now ? `${day}, ${duration(now.lag)} behind the clock` : day;
+    cards.push(card("Watermark", [time, "UTC"], note, [drawn.lag ?? [0]], duration));
+  }
+  const counts = Object.entries(open);
+  if (counts.length) {
+    const all = counts.reduce((sum, [, n]) => sum + n, 0);
+    const note = counts.map(([name, n]) => `${name} ${readable(n)}`).join(", ");
+    cards.push(plainCard("Open windows", [readable(all), "per key at most"], note));
+  }
+  const parts = Object.entries(spent).sort(([, a], [, b]) => b - a);
+  if (parts.length) {
+    const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+    cards.push(partsCard("Last micro-batch", duration(whole).split(" "), parts, whole));
   }
   if ("late" in totals) {
     const { late, dropped = 0, bad_times: noTime = 0, bad_rows: bad = 0 } = totals;
@@ -39,16 +55,40 @@ export function drawFigures(place, { totals, now, drawn }) {
   place.replaceChildren(...cards);
 }
 
-function card(title, [value, unit], note, lines, format) {
+/** A card without a history. */
+function plainCard(title, [value, unit], note) {
   const made = element("article", "card");
   const figure = element("p", "value", value);
   figure.append(element("span", "unit", unit));
-  const batches = lines[0].length;
-  const peak = Math.max(...lines.flat());
-  const caption = `last ${batches} ${batches === 1 ? "batch" : "batches"}, up to ${format(peak)}`;
   const notes = element("p", "note");
   notes.append(note);
   made.append(element("h2", "", title), figure, notes);
+  return made;
+}
+
+/** A card with parts of a whole, as one bar and by their names. */
+function partsCard(title, figure, parts, whole) {
+  const made = plainCard(title, figure, "");
+  const bar = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", class: "parts" });
+  bar.setAttribute("aria-hidden", "true");
+  const names = element("ul", "parts");
+  let from = 0;
+  parts.forEach(([name, seconds], i) => {
+    const width = (100 * seconds) / whole;
+    const slot = `part-${Math.min(i, 4)}`;
+    bar.append(svg("rect", { x: from, y: 0, width, height: 10, class: slot }));
+    from += width;
+    names.append(element("li", slot, `${name} ${duration(seconds)}`));
+  });
+  made.querySelector(".note").replaceWith(bar, names);
+  return made;
+}
+
+function card(title, [value, unit], note, lines, format) {
+  const made = plainCard(title, [value, unit], note);
+  const batches = lines[0].length;
+  const peak = Math.max(...lines.flat());
+  const caption = `last ${batches} ${batches === 1 ? "batch" : "batches"}, up to ${format(peak)}`;
   made.append(sparkline(lines, peak), element("p", "caption", caption));
   return made;
 }
