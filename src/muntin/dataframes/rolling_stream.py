@@ -18,8 +18,9 @@ from muntin.dataframes.column_types import ColumnType, check_takes
 from muntin.dataframes.columns import Array, Column, kind_of, read
 from muntin.dataframes.compiled_ring import CompiledRing
 from muntin.dataframes.object_ring import ObjectRing, ring_of
-from muntin.dataframes.rolling_request import scaled, whole_times
 from muntin.dataframes.rolling_results import Answer, Labels, write
+from muntin.dataframes.rolling_rows import whole_times
+from muntin.dataframes.rolling_sizes import scaled
 from muntin.journal import Calls
 from muntin.kernels.codegen.build import POINTERS, NotCompilableError
 from muntin.kernels.codegen.loop_source import STEPS

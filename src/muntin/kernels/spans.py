@@ -5,6 +5,7 @@ it. No window holds a row after its own, unless it is centred. With groups, the 
 neighbours and windows stay inside their group.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -82,19 +83,62 @@ def within_reach(times: Array, size: int) -> tuple[Array, int]:
     return times - first, size
 
 
-def tick_spans(times: Array, size: int, every: int) -> tuple[Array, Spans]:
-    """Return the multiples of `every` from the first row to after the last, and [tick - size, tick)."""
-    first = (int(times[0]) // every + 1) * every
-    last = (int(times[-1]) // every + 1) * every
-    if last > FURTHEST:
+@dataclass(frozen=True)
+class Ticks:
+    """The multiples of `every` from each group's first row to after its last, and their windows."""
+
+    ends: Array
+    groups: Array  # the group of each tick
+    spans: Spans  # the rows in [tick - size, tick)
+
+
+def tick_spans(groups: "Groups", times: Array, size: int | None, every: int) -> Ticks:
+    """Return a window of `size` before each tick; without a size it begins with the group."""
+    edges = groups.edges
+    firsts, lasts = times[edges[:-1]] // every + 1, times[edges[1:] - 1] // every + 1
+    late = np.flatnonzero(lasts > FURTHEST // every)
+    if len(late):
+        row = int(edges[late[0] + 1]) - 1
         raise ValueError(
-            f"the first multiple of {every} after the time of row {len(times) - 1}, {int(times[-1])}, "
-            "does not fit into 64 bits: choose a shorter every"
+            f"the first multiple of {every} after the time of row {row}, {int(times[row])}, does not "
+            "fit into 64 bits: choose a shorter every"
         )
-    ticks = np.arange(first, last + 1, every, dtype=np.int64)
-    lows, beyond = _moved(ticks, -size)
-    starts = np.where(beyond, 0, np.searchsorted(times, lows))
-    return ticks, Spans(starts, np.searchsorted(times, ticks))
+    counts = lasts - firsts + 1
+    tick_edges = np.concatenate(([0], np.cumsum(counts)))
+    owners = np.repeat(np.arange(len(counts)), counts)
+    ends = (np.arange(len(owners)) - tick_edges[owners] + firsts[owners]) * every
+    stops, starts = np.empty(len(ends), np.int64), edges[owners]
+    _loops().find_ticks(times, edges, tick_edges, ends, stops)
+    if size is not None:
+        lows, beyond = _moved(ends, -size)
+        found = np.empty(len(ends), np.int64)
+        _loops().find_ticks(times, edges, tick_edges, lows, found)
+        starts = np.where(beyond, starts, found)
+    return Ticks(ends, owners, Spans(starts, stops))
+
+
+def in_chains(spans: Spans) -> list[Array]:
+    """Return the numbers of windows as chains, along each of which neither starts nor ends fall.
+
+    Windows of no rows are a chain of their own. There are as many others as windows lie one inside the
+    other, at most.
+    """
+    starts, ends = spans
+    there = starts < ends
+    windows = np.flatnonzero(there)
+    windows = windows[np.lexsort((ends[windows], starts[windows]))]
+    number = np.empty(len(windows), np.int64)
+    lasts: list[int] = []  # of each chain the end of its last window, negative, so that they rise
+    for place, end in enumerate(ends[windows].tolist()):
+        chain = bisect_left(lasts, -end)
+        if chain == len(lasts):
+            lasts.append(-end)
+        lasts[chain] = -end
+        number[place] = chain
+    order = np.argsort(number, kind="stable")
+    chains = np.split(windows[order], np.cumsum(np.bincount(number, minlength=len(lasts)))[:-1])
+    empty = np.flatnonzero(~there)
+    return [*chains, empty] if len(empty) else chains
 
 
 @dataclass(frozen=True)
