@@ -110,7 +110,7 @@ def _codes(keys: dict[str, Any], rows: int) -> tuple[Array, int]:
     from muntin.slicing.key_table import KeyTable
 
     try:
-        columns = [arrow_column(column, name) for name, column in keys.items()]
+        columns = [_numbered(arrow_column(column, name)) for name, column in keys.items()]
         table = KeyTable(tuple(keys))
         return table.number(columns, rows), len(table)
     except TypeError:
@@ -118,6 +118,19 @@ def _codes(keys: dict[str, Any], rows: int) -> tuple[Array, int]:
         lists = [read(column, name).objects() for name, column in keys.items()]
         codes = [seen.setdefault(key, len(seen)) for key in zip(*lists, strict=True)]
         return np.array(codes, np.int64), len(seen)
+
+
+def _numbered(column: Any) -> Any:
+    """Return a number for each row of a dictionary, equal where its values are; others as they are."""
+    import pyarrow as pa
+
+    from muntin.slicing.key_table import KeyTable
+
+    if not isinstance(column, pa.DictionaryArray):
+        return column
+    values = column.dictionary
+    numbers = KeyTable(("value",)).number([values], len(values))
+    return pa.array(numbers).take(column.indices)
 
 
 def _taken(column: Any, rows: Array) -> Any:

@@ -14,7 +14,7 @@ from muntin.dataframes.columns import Array, Column
 from muntin.dataframes.rolling_rows import RollingRows
 from muntin.dataframes.rolling_sizes import Size, is_timed, read_size, scaled
 from muntin.kernels.rolling_columns import Rows
-from muntin.kernels.spans import Groups, Spans, group_time_spans, row_spans, time_spans
+from muntin.kernels.spans import Spans, group_time_spans, row_spans, time_spans
 from muntin.windows.row_count import RowCount
 
 
@@ -69,11 +69,11 @@ class Request:
                 stamps = replace(source.stamps, values=source.times, valid=None)
             return size.frame.spans(source.groups, stamps)
         if not size.is_timed:
-            return row_spans(len(self), size.length, self.closed, self.center, source.first)
+            groups = None if source.grouped is None else source.groups
+            return row_spans(len(self), size.length, self.closed, self.center, groups)
         if self.times is not None:
             return time_spans(self.times, size.length, self.closed, self.center)
-        groups: Groups = source.groups
-        return group_time_spans(groups, source.times, size.length, self.closed, self.center)
+        return group_time_spans(source.groups, source.times, size.length, self.closed, self.center)
 
     @cached_property
     def chosen(self) -> Array | None:

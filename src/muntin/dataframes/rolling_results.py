@@ -46,9 +46,8 @@ class Answer:
 
     def take(self, places: Any) -> "Answer":
         """Return the results at some places, in that order."""
-        if self.none_missing:
-            return Answer(tuple(array[places] for array in self.arrays), slice(0, 0))
-        return Answer(tuple(array[places] for array in self.arrays), self.mask()[places])
+        missing = slice(0, 0) if self.none_missing else self.mask().take(places)
+        return Answer(tuple(array.take(places) for array in self.arrays), missing)
 
     def without_overflow(self, aggregate: Aggregate, name_of: Callable[[int], str]) -> "Answer":
         """Take off the last array, which says what does not fit: an error, or a missing result."""

@@ -71,7 +71,7 @@ def needs_times(size: Any) -> bool:
 
 
 def _is_duration(size: Any) -> bool:
-    if size is None or isinstance(size, RowCount) or np.ndim(size):
+    if size is None or isinstance(size, RowCount | float) or np.ndim(size):
         return False
     return is_duration(size)
 

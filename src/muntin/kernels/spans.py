@@ -26,20 +26,18 @@ FURTHEST = GREATEST - 1
 """No sum of a time and a size is further from 0."""
 
 
-def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:
-    """Return the windows of n rows; first[i] is the first row of row i's group."""
+def row_spans(
+    rows: int, n: int, closed: str, center: bool, groups: "Groups | None" = None
+) -> Spans:
+    """Return the windows of n rows, within groups if there are some."""
     n = min(n, 2 * rows + 2)  # further than that, there is no row
-    ends = np.arange(1, rows + 1)
-    if center:
-        ends += (n - 1) // 2
-    starts = ends - n
-    starts -= closed in ("left", "both")
-    ends -= closed in ("left", "neither")
-    if first is None:
-        return Spans(np.clip(starts, 0, rows), np.clip(ends, 0, rows))
-    last = np.append(first[1:][first[1:] != first[:-1]], rows)
-    after = np.repeat(last, np.diff(np.append(np.unique(first), rows)))
-    return Spans(np.clip(starts, first, after), np.clip(ends, first, after))
+    shift = (n - 1) // 2 if center else 0
+    low = 1 + shift - n - (closed in ("left", "both"))
+    high = shift - (closed in ("left", "neither"))
+    if groups is not None:
+        return row_frames(groups, low, high)
+    at = np.arange(rows)
+    return Spans(np.clip(at + low, 0, rows), np.clip(at + high + 1, 0, rows))
 
 
 def time_spans(times: Array, size: int, closed: str, center: bool) -> Spans:
@@ -166,10 +164,14 @@ class Groups:
 
 def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
     """Return the frames from row i + low to row i + high of each row i; None is the end of its group."""
-    first, after = groups.first, groups.after
-    at, rows = np.arange(len(first)), len(first) + 1
-    starts = first if low is None else np.clip(at + _clipped(low, rows), first, after)
-    ends = after if high is None else np.clip(at + _clipped(high, rows) + 1, first, after)
+    rows = int(groups.edges[-1])
+    limits = np.int64(-rows - 1), np.int64(rows + 1)
+    starts, ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    bounds = [
+        limit if bound is None else np.int64(_clipped(bound, rows + 1))
+        for bound, limit in zip((low, high), limits, strict=True)
+    ]
+    _loops().find_rows(groups.edges, *bounds, starts, ends)
     return Spans(starts, ends)
 
 

@@ -68,3 +68,13 @@ def find_ticks(times: Any, edges: Any, tick_edges: Any, ticks: Any, places: Any)
             while i < after and times[i] < ticks[k]:
                 i += 1
             places[k] = i
+
+
+@entry
+def find_rows(edges: Any, low: Any, high: Any, starts: Any, ends: Any) -> None:
+    """Set the frames from row i + low to row i + high of each row i, within its group."""
+    for g in range(len(edges) - 1):
+        first, after = edges[g], edges[g + 1]
+        for i in range(first, after):
+            starts[i] = min(max(i + low, first), after)
+            ends[i] = min(max(i + high + 1, first), after)
