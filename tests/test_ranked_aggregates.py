@@ -1,4 +1,4 @@
-"""Ranks, frequencies, histograms and chosen rows: against SciPy, NumPy and pandas, and at their edges."""
+"""Ranks, frequencies, histograms and chosen rows: as SciPy, NumPy and pandas have them, and edges."""
 
 import math
 import random
