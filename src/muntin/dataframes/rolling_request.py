@@ -111,7 +111,7 @@ class Request:
         """The column whose type results have, if they are values of one."""
         if self.aggregate.sources:
             return None
-        return self.columns[1 if self.aggregate.picks else 0]
+        return self.columns[-1 if self.aggregate.picks else 0]
 
     def name_of(self, window: int) -> str:
         """Say which window a result is of."""
@@ -146,7 +146,7 @@ def request_of(
     closed, center = options["closed"], options["center"]
     columns = source.columns_of(aggregate)
     read = read_size(size, source.stamps, source.rows, closed, center)
-    if read.is_timed:
+    if source.stamps is not None:
         source.times  # noqa: B018 (checks them, before anything runs)
     if read.bounds is not None and source.grouped is not None:
         raise ValueError("by is not for windows whose bounds are row numbers: leave by out")

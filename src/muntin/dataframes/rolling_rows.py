@@ -88,10 +88,10 @@ class RollingRows:
         """Return the columns that an aggregate takes, in the order of groups."""
         parts = self._parts(aggregate)
         columns = tuple(self._column(name, part) for name, part in parts.items())
-        arguments = len(aggregate.sources) or 1
-        if aggregate.picks and len(columns) != arguments + 1:
+        picked = len(aggregate.columns) or (1 if aggregate.kernel is None else 2)
+        if aggregate.picks and len(columns) != picked:
             raise TypeError(
-                f"{aggregate.name} takes {arguments + 1} columns: rolling((values, arguments), ...)"
+                f"{aggregate.name} takes {picked} columns: rolling((values, arguments), ...)"
             )
         for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
             called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"
