@@ -228,7 +228,7 @@ def test_keys_with_nothing_left_are_looked_at_no_more(monkeypatch):
         operator.process([{"t": 10 * i, "room": f"{i}", "plug": j, "v": 1} for j in range(5)])
         operator.advance(10 * i)
         (lane,) = operator._state.lanes
-        assert len(lane._visited()) <= 5 * 5
+        assert len(lane._to_look_at()) <= 5 * 5
         assert operator.counters.keys <= 3 * 5 * 5
         assert operator.counters.rows_kept <= 5 * 5
 
