@@ -26,6 +26,8 @@ from muntin.windows import Fired, Window
 from muntin.windows.window import NUMBERS, TIMES
 
 KINDS = ("result", "update", "retract", "empty", "early")
+DROPPED = "dropped"
+"""The kind of a row that no window took."""
 FEW = 64
 """So many repetitions of a name are kept, of which a short column is a part."""
 BOUNDS = COLUMNS[1:3]
@@ -79,6 +81,18 @@ def write_table(
             raise _too_large(name, feeds[i], columns, row, error) from None
     table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     return table, {name: columns[name].type for name in query.aggregates}
+
+
+def dropped_table(like: pa.Table, keys: Sequence[pa.Array], times: Array) -> pa.Table:
+    """Return rows that no window took in the columns of results: their keys, and their times as starts."""
+    names = like.schema.names
+    known = dict(zip(names[: len(keys)], keys, strict=True))
+    known["start"] = same_bits(times, like.schema.field("start").type)
+    known["kind"] = _chosen([DROPPED], np.zeros(len(times), np.int64))
+    columns = [
+        known[f.name] if f.name in known else pa.nulls(len(times), f.type) for f in like.schema
+    ]
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | None]:

@@ -21,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from muntin.query.result_table import KINDS
+from muntin.query.result_table import DROPPED, KINDS
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
 WINDOW, END, START, MEASURE, KIND = "window", "end", "start", "end_measure", "kind"
-DROPPED = "dropped"
 
 
 @dataclass(frozen=True)
