@@ -1,4 +1,4 @@
-"""Rows that no window takes: each comes once, with its keys and its time, whatever is lost on the way."""
+"""Rows that no window takes: each comes once, with its keys and time, whatever is lost on the way."""
 
 import datetime as dt
 import random

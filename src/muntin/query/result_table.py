@@ -84,7 +84,7 @@ def write_table(
 
 
 def dropped_table(like: pa.Table, keys: Sequence[pa.Array], times: Array) -> pa.Table:
-    """Return rows that no window took in the columns of results: their keys, and their times as starts."""
+    """Return rows that no window took in the columns of results, with their keys and times."""
     names = like.schema.names
     known = dict(zip(names[: len(keys)], keys, strict=True))
     known["start"] = same_bits(times, like.schema.field("start").type)
