@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 COLUMNS = ("window", "start", "end", "kind")
 MEASURES = ("start_measure", "end_measure")
 """Columns of results with windows of time and others: what the bounds are in the windows' measures."""
+WINDOW_TIME = "window_time"
+"""The time of a result for whatever reads it as a stream: the last microsecond of its window."""
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
 REPORT = "report"
@@ -161,6 +163,11 @@ class Query:
         """Whether start and end are times; where all windows are of rows or a column, they are not."""
         bounds = {window.bounds for window in self.windows.values()}
         return not bounds.isdisjoint((TIMES, FIRED_BY_ROWS)) or not bounds
+
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether there are windows with a time at which they end."""
+        return any(window.ends_in_time for window in self.windows.values())
 
     @property
     def reports_dropped(self) -> bool:
@@ -365,7 +372,7 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{what} is named by text, got {name!r}")
-            if name in (*COLUMNS, *MEASURES):
+            if name in (*COLUMNS, *MEASURES, WINDOW_TIME):
                 raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
     for name in {*keys}:
         if keys.count(name) > 1:
