@@ -11,6 +11,7 @@ from muntin.slicing.loops import (
     grid_reports,
     grid_slices,
     last_rows,
+    left_rows,
     policy_rules,
     punctuated_slices,
     session_slices,
@@ -30,4 +31,5 @@ def compiled_loops() -> ModuleType:
         last_rows,
         fired_windows,
         policy_rules,
+        left_rows,
     )
