@@ -13,7 +13,7 @@ from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.dataframes.columns import Column
 from muntin.query.query import WINDOW_TIME, Query
-from muntin.query.result_table import read_as_stream
+from muntin.query.window_time import read_as_stream
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, NEVER, Array

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from muntin.dataframes.arrow_results import DoesNotFitError, same_bits
 from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
-from muntin.query.query import COLUMNS, MEASURES, WINDOW_TIME, Query
+from muntin.query.query import COLUMNS, MEASURES, Query
+from muntin.query.window_time import DROPPED
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
@@ -27,10 +27,6 @@ from muntin.windows import Fired, Window
 from muntin.windows.window import NUMBERS, TIMES
 
 KINDS = ("result", "update", "retract", "empty", "early")
-DROPPED = "dropped"
-"""The kind of a row that no window took."""
-CORRECTED = ("update", "retract", "early")
-"""Kinds of rows that say that another row was not final, or is not."""
 FEW = 1024
 """So many repetitions of a name are kept, of which a short column is a part."""
 BOUNDS = COLUMNS[1:3]
@@ -96,27 +92,6 @@ def dropped_table(like: pa.Table, keys: Sequence[pa.Array], times: Array) -> pa.
         known[f.name] if f.name in known else pa.nulls(len(times), f.type) for f in like.schema
     ]
     return pa.Table.from_arrays(columns, names=names)
-
-
-def read_as_stream(results: pa.Table) -> pa.Table:
-    """Return results with their `window_time`, or refuse those that were not final."""
-    if WINDOW_TIME in results.column_names or "end" not in results.column_names:
-        return results
-    for kind in pc.unique(results["kind"]).to_pylist() if "kind" in results.column_names else ():
-        if kind in (*CORRECTED, DROPPED):
-            raise ValueError(
-                f"there are results of kind {kind!r}, which a query over results cannot take: leave "
-                "lateness, early and dropped out of the query before, or filter its results"
-            )
-    return with_window_time(results)
-
-
-def with_window_time(results: pa.Table) -> pa.Table:
-    """Return results with a column for the last microsecond of each window."""
-    end = results["end"]
-    exact = end.cast(pa.timestamp("us", end.type.tz)) if kinds.is_timestamp(end.type) else end
-    times = pc.subtract(exact.cast(pa.int64()), 1).cast(exact.type)
-    return results.append_column(WINDOW_TIME, times)
 
 
 def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | None]:

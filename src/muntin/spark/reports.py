@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from muntin.query.query import WINDOW_TIME
-from muntin.query.result_table import with_window_time
+from muntin.query.window_time import with_window_time
 from muntin.slicing.folded_rows import written
 from muntin.spark.result_types import arrow_schema, fitted
 from muntin.spark.shard import Done

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.query.query import Query
-from muntin.query.result_table import DROPPED
+from muntin.query.window_time import DROPPED
 from muntin.watch.charts import View, keys_to_show, sketch
 from muntin.watch.figures import Figures
 from muntin.watch.history import History

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from muntin.query.query import WINDOW_TIME
-from muntin.query.result_table import DROPPED, KINDS
+from muntin.query.result_table import KINDS
+from muntin.query.window_time import DROPPED
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
