@@ -41,11 +41,11 @@ IN_SQL = {
             FROM (SELECT *, window(at, '10 seconds') AS w FROM events) GROUP BY who, w)
         WHERE registered > 0 AND opened > 0""",
     "q11": """
-        SELECT who, w.start, w.end, count(*) AS bids FROM bids
-        GROUP BY who, session_window(at, '10 seconds') AS w""",
+        SELECT who, session_window.start, session_window.end, count(*) AS bids FROM bids
+        GROUP BY who, session_window(at, '10 seconds')""",
     "q12": """
-        SELECT who, w.start, w.end, count(*) AS bids FROM bids
-        GROUP BY who, window(arrived, '10 seconds') AS w""",
+        SELECT who, window.start, window.end, count(*) AS bids FROM bids
+        GROUP BY who, window(arrived, '10 seconds')""",
     "q15": f"SELECT {RANKED} FROM bids GROUP BY date(at)",
     "q16": f"SELECT channel, {RANKED} FROM bids GROUP BY channel, date(at)",
 }
