@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests import catalogue
+
 import muntin as mt
 from scripts import measured
 
@@ -65,7 +67,8 @@ def aggregates() -> str:
     rows = ["| aggregate | what it is | facts |", "|---|---|---|"]
     for name, factory in mt.AGGREGATES.items():
         what = (factory.__doc__ or "").splitlines()[0]
-        rows.append(f"| `{name}` | {what} | {', '.join(facts(factory())) or 'associative'} |")
+        made, _ = catalogue.make(name)
+        rows.append(f"| `{name}` | {what} | {', '.join(facts(made)) or 'associative'} |")
     return "\n".join(rows) + "\n"
 
 
