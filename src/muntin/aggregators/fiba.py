@@ -5,7 +5,7 @@ node stores one aggregate: off the spines that of its subtree (up); on the left 
 subtree without its first child, then its parent's unless that is the root (left); on the right
 spine mirrored (right); in the root what is between its first and last child (inner). So a change
 near an end is repaired near that end, and left finger ⊗ root ⊗ right finger is the whole window.
-"Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); what comes or goes in bulk after
+"Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); in bulk after
 "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB 2023).
 Combines: insert amortised O(log d) at distance d from the young end, evict amortised O(1), both at
 worst O(log n), bulk eviction O(log n), query 2. Where we differ: equal times stay separate entries;
