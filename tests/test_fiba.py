@@ -217,7 +217,9 @@ def test_what_leaves_from_the_middle_costs_a_logarithm_each(n: int) -> None:
         before = combines.n
         assert window.evict_between(start, start + 4) == 4
         assert combines.n - before <= 4 * (9 * math.log2(n) + 6)
-    window.check([x for x in range(n) if not any(0 <= x - s < 4 for s in (n // 2, n // 4, 0, n - 4))])
+    window.check(
+        [x for x in range(n) if not any(0 <= x - s < 4 for s in (n // 2, n // 4, 0, n - 4))]
+    )
 
 
 class Broken:
