@@ -13,10 +13,11 @@ from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.dataframes.columns import Column
 from muntin.query.query import Query
+from muntin.query.row_spans import assigned_spans, gap_lengths, rows_without_gap
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, Array
-from muntin.slicing.rows import advancing, opening
+from muntin.slicing.rows import advancing, opening, reaching
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -24,10 +25,11 @@ from muntin.windows import (
     Policy,
     Punctuation,
     Session,
+    SessionOfRows,
     Ticking,
     Window,
 )
-from muntin.windows.window import PUNCTUATION
+from muntin.windows.window import ASSIGNED, PUNCTUATION
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Requirements:
     measures: dict[str, str]
     advancing: dict[str, str]  # columns along which rows fire windows, with the name of one of them
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
+    assigned: dict[str, Window]  # windows made of the stretches of time for which rows stand
     whole_rows: bool
     records: bool
 
@@ -55,6 +58,7 @@ class Requirements:
             for n, w in windows
             if isinstance(w, ContextAwareWindow) and w.lane(n, query.ordered)[0] == PUNCTUATION
         }
+        assigned = {n: w for n, w in windows if w.lane(n, query.ordered)[0] == ASSIGNED}
         whole_rows = any(
             isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
             for _, w in windows
@@ -69,6 +73,7 @@ class Requirements:
             measures,
             fired,
             punctuations,
+            assigned,
             whole_rows,
             records,
         )
@@ -93,7 +98,15 @@ class Requirements:
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
             )
-        return self._within_bounds(batch)
+        return self._with_gaps(self._within_bounds(batch))
+
+    def _with_gaps(self, batch: Batch) -> Batch:
+        """Refuse or leave out rows without a gap, where a session's gap is in a column."""
+        bad = np.zeros(batch.rows, np.bool_)
+        for name, window in self.assigned.items():
+            if isinstance(window, SessionOfRows) and window.column is not None and batch.rows:
+                bad |= rows_without_gap(batch, self.query, name, window)
+        return drop_bad_rows(batch, bad) if bad.any() else batch
 
     def _within_bounds(self, batch: Batch) -> Batch:
         """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
@@ -139,7 +152,19 @@ class Requirements:
             extra[ROW] = self._records(batch)
         for name, punctuation in self.punctuations.items():
             extra[opening(name)] = self._opening(punctuation, batch, extra)
+        for name, assigned in self.assigned.items():
+            extra[reaching(name)] = self._reaching(name, assigned, batch, extra)
         return extra
+
+    def _reaching(
+        self, name: str, window: Window, batch: Batch, extra: dict[Any, Array]
+    ) -> Array:
+        """Return the end of the stretch from each row, or the stretches that a window assigns."""
+        if isinstance(window, SessionOfRows):
+            ends: Array = batch.times + gap_lengths(batch, self.query, name, window)
+            return ends
+        assert isinstance(window, ContextAwareWindow)
+        return assigned_spans(batch, self.query, name, window, extra[ROW])
 
     @staticmethod
     def _advancing(batch: Batch, measure: str, window: str) -> Array:

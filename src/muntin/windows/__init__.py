@@ -1,5 +1,6 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
+from muntin.windows.assigned import SessionOfRows
 from muntin.windows.calendar import Calendar
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
 from muntin.windows.cumulate import Cumulate
@@ -23,6 +24,7 @@ __all__ = [
     "Punctuation",
     "RowCount",
     "Session",
+    "SessionOfRows",
     "Sliding",
     "Ticking",
     "Tumbling",
