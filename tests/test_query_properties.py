@@ -159,7 +159,9 @@ WINDOWS = {
 limits = st.one_of(st.none(), st.integers(1, 30))
 ASSIGNED = {
     "gaps": st.builds(lambda most: mt.Session(column="gap", longest=most), limits),
-    "limited": st.builds(lambda gap, most: mt.Session(gap, longest=most), small, st.integers(1, 30)),
+    "limited": st.builds(
+        lambda gap, most: mt.Session(gap, longest=most), small, st.integers(1, 30)
+    ),
     "asked": st.builds(Asked, small),
     "joined": st.builds(Joined, small),
 }

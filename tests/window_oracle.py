@@ -234,7 +234,7 @@ def sessions(window, rows, clock):
 
 
 def limited_sessions(window, rows, clock):
-    """Each row stands for its span; one opens a session if none reaches it, or the session is too long."""
+    """A row opens a session if no span before reaches it, or if the session would be too long."""
     found = []
     for row in rows:
         ((_, end),) = row.spans

@@ -256,7 +256,9 @@ def _check_windows(windows: Mapping[str, Window], least: int, time: str) -> None
         if not isinstance(window, Window):
             raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
         if isinstance(window, SessionOfRows) and window.column == time:
-            raise ValueError(f"the gap of window {name!r} is in a column of its own, not in {time!r}")
+            raise ValueError(
+                f"the gap of window {name!r} is in a column of its own, not in {time!r}"
+            )
         if isinstance(window, Policy):
             policy = f"policy {window.policy.name} of window {name!r}"
             _check_columns(policy, window.policy.aggregate)
@@ -269,8 +271,8 @@ def _check_idle(query: Query, idle: int) -> None:
     for name, window in query.windows.items():
         if isinstance(window, ContextAwareWindow) and window.assigns:
             raise ValueError(
-                f"the windows that {name!r} assigns may reach over idle={query.idle!r} without rows: leave "
-                "idle out, which they do not need, or run the window in a query of its own"
+                f"the windows that {name!r} assigns may reach over idle={query.idle!r} without rows: "
+                "leave idle out, which they do not need, or run the window in a query of its own"
             )
         longest = _longest(window)
         if idle < query.allowed + longest:

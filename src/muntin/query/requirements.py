@@ -156,9 +156,7 @@ class Requirements:
             extra[reaching(name)] = self._reaching(name, assigned, batch, extra)
         return extra
 
-    def _reaching(
-        self, name: str, window: Window, batch: Batch, extra: dict[Any, Array]
-    ) -> Array:
+    def _reaching(self, name: str, window: Window, batch: Batch, extra: dict[Any, Array]) -> Array:
         """Return the end of the stretch from each row, or the stretches that a window assigns."""
         if isinstance(window, SessionOfRows):
             ends: Array = batch.times + gap_lengths(batch, self.query, name, window)

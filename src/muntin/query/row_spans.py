@@ -109,7 +109,9 @@ def assigned_spans(
 def _checked(given: Any, where: str) -> tuple[tuple[int, int], ...]:
     """Return stretches as whole numbers, each once and in order, or say what is wrong with them."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise TypeError(f"{where} gave {given!r}; a list of (start, end) is needed, or an empty one")
+        raise TypeError(
+            f"{where} gave {given!r}; a list of (start, end) is needed, or an empty one"
+        )
     spans = []
     for span in given:
         if not isinstance(span, tuple | list) or len(span) != 2:

@@ -124,8 +124,8 @@ def _as_record(row: Any) -> dict[str, Any]:
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
 
-    Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW. What rows come with under
-    the name `extra` is kept, too; `read` takes one of these as it was saved.
+    Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW. What rows come with
+    under the name `extra` is kept, too; `read` takes one of these as it was saved.
     """
 
     def __init__(

@@ -26,8 +26,10 @@ class Session(Window):
     `column`, each row has its own gap in a column, of durations or, if times are whole numbers, of whole
     numbers: it stands for [t, t + gap), and a session is the union of those that touch or overlap.
 
-    >>> Session("5 min"), Session("5 min", longest="1 hour"), Session(column="patience")
-    (<Session with a gap of 5 min>, <Session with a gap of 5 min, 1 h at most>, <Session with the gap in patience>)
+    >>> Session("5 min"), Session("5 min", longest="1 hour")
+    (<Session with a gap of 5 min>, <Session with a gap of 5 min, 1 h at most>)
+    >>> Session(column="patience")
+    <Session with the gap in patience>
     """
 
     context: ClassVar[str] = "session"

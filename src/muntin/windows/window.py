@@ -121,8 +121,8 @@ class ContextAwareWindow(Window):
     the first row. A late row is seen in its place, and the windows that it may change are seen again. A
     window without `begin` remembers nothing: `opens` gets None, and is called once per row.
 
-    With `assign` each row says its windows: they may overlap, leave gaps and lie before or behind the row.
-    If `merging` is true, those of a key that touch or overlap become one. A saved state knows your
+    With `assign` each row says its windows: they may overlap, leave gaps and lie before or behind the
+    row. If `merging` is true, those of a key that touch or overlap become one. A saved state knows your
     methods by their digests, or by an attribute `version`.
 
     >>> class UntilSum(ContextAwareWindow):

@@ -92,6 +92,7 @@ class AssignedLane(RowLane):
     # Keys come and go
 
     def join_stream(self, joining: Joining) -> None:
+        del joining
         raise ValueError(
             f"window {self.names[0]!r} cannot be added to a stream of which rows have come: they may "
             "reach into its windows, and nobody knows how far; start a query of its own"
@@ -228,7 +229,7 @@ class AssignedLane(RowLane):
 
     def _seen(self, key: int) -> tuple[Found, Told]:
         """Return a key's windows, and how they were reported; new rows have changed them."""
-        found, told = self._windows(key), self._told.setdefault(key, {})
+        found, told = self._windows(key), self._told.get(key, {})
         head, count = int(self.kept.runs.head[key]), int(self.kept.runs.length[key])
         new = self.kept.runs.meta[head : head + count, ROW_NEW]
         for window, changed in zip(found.spans, found.any_of(new > 0), strict=True):
@@ -245,17 +246,16 @@ class AssignedLane(RowLane):
     def _news(self, key: int) -> News:
         """Return a key's windows, which of them to report and how, and those that are gone."""
         found, told = self._seen(key)
-        here = set(found.spans)
+        here, news = set(found.spans), []
         gone = [window for window in told if window not in here]
         for window in gone:
             del told[window]
-        news = []
         for i, window in enumerate(found.spans):
             known = told.get(window)
             if known != FINAL and not self._is_open(key, window[1]):
                 news.append((i, UPDATE if known == FINAL + CHANGED else RESULT))
                 told[window] = FINAL
-        return News(key, found, news, gone)
+        return self._noted(News(key, found, news, gone), told)
 
     def _early_news(self, key: int) -> News:
         """Return what `_news` does, of the windows that are not complete."""
@@ -277,7 +277,15 @@ class AssignedLane(RowLane):
             if told.get(window) in (None, OPEN + CHANGED) and self._is_open(key, window[1]):
                 news.append((i, EARLY))
                 told[window] = OPEN
-        return News(key, found, news, gone)
+        return self._noted(News(key, found, news, gone), told)
+
+    def _noted(self, news: News, told: Told) -> News:
+        """Note how a key's windows were reported, if any was."""
+        if told:
+            self._told[news.key] = told
+        else:
+            self._told.pop(news.key, None)
+        return news
 
     def _reported(self, pieces: list[News]) -> Report:
         """Return a report of windows of several keys, with the values of those that are there."""
@@ -320,7 +328,9 @@ class AssignedLane(RowLane):
         journal.items(keys, self._due)
         journal.entries(self._told, keys.tolist(), copied=dict)
         for key in keys.tolist():
+            due = self._due[key]  # late rows may have come
             self._drop(key, self._windows(key), journal)
+            self._due[key] = min(due, self._due[key])
         self.kept.runs.release(journal)  # before other rows come to their places
 
     def _drop(self, key: int, found: Found, journal: Journal) -> None:
@@ -377,7 +387,9 @@ class AssignedLane(RowLane):
         places = int(runs.head[key]) + np.flatnonzero(left)
         held = {self._reaching: extra.array[places]}
         rows = Rows(np.full(len(places), key), runs.meta[places, ROW_TIME], [], held)
-        parts = [column.take(places) if column is not None else None for column in self.kept.partials]
+        parts = [
+            column.take(places) if column is not None else None for column in self.kept.partials
+        ]
         runs.drop_front(np.array([key]), np.array([len(left)]), journal)
         runs.release(journal)
         _, _, placed = self.kept.insert(rows, parts, journal)
@@ -397,7 +409,7 @@ class AssignedLane(RowLane):
         super().load(plain)
         self._reach[: self.keys] = whole(plain["reach"], count=self.keys)
         self._last_end = int(plain["last_end"])
-        if not (0 <= self._reach).all() or self._last_end > FAR:
+        if not (self._reach >= 0).all() or self._last_end > FAR:
             raise ValueError("stretches of time end behind their start, and are not too far away")
         for key, windows in plain["told"]:
             if not len(self._times_of(key)):

@@ -19,7 +19,7 @@ Spans = tuple[Span, ...]
 
 
 class Found(NamedTuple):
-    """Windows in the order of their starts, each with its rows, by their numbers among those of a key."""
+    """Windows in the order of their starts, with their rows by number among those of a key."""
 
     spans: list[Span]
     rows: Array  # those of one window after the other, in the order of time and arrival
@@ -74,7 +74,7 @@ def assigned(rows: Sequence[Spans], merging: bool) -> Found:
     """Return the windows of rows that stand for any stretches."""
     spans = sorted((span, i) for i, held in enumerate(rows) for span in held)
     groups = list(_unions(spans)) if merging else list(_same(spans))
-    members = [sorted({i for i in mine}) for _, mine in groups]
+    members = [sorted(set(mine)) for _, mine in groups]
     bounds = np.cumsum([0, *map(len, members)])
     return Found(
         [span for span, _ in groups],
