@@ -388,7 +388,7 @@ def test_a_window_has_one_of_opens_and_assign():
 
     with pytest.raises(TypeError, match="the window Both has both opens and assign"):
         Both()
-    with pytest.raises(TypeError, match="the window Neither has neither opens nor assign"):
+    with pytest.raises(TypeError, match="the window Neither is abstract, without opens and assign"):
         Neither()
 
 

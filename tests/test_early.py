@@ -98,7 +98,7 @@ class Early(WindowOracle):
 
     def is_settled(self, key, name, start, end):
         """Whether nothing joins a window any more."""
-        return any((start, end) == settled[:2] for settled in self.settled[name][key])
+        return any((start, end) == settled[:2] for settled in self.final[name][key])
 
     def due(self, before):
         """Whether an advance from one watermark to this one reports early results."""

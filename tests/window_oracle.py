@@ -49,7 +49,7 @@ class WindowOracle:
         self.watermark = -math.inf
         self.last_time = {}
         self.counted = {name: defaultdict(list) for name in windows}
-        self.settled = {name: defaultdict(list) for name in windows}  # what nothing joins any more
+        self.final = {name: defaultdict(list) for name in windows}  # what nothing joins any more
         self.longest = {name: defaultdict(int) for name in windows}  # of what rows stand for
         self.reported = {}
         self.rows = self.late = self.dropped = 0
@@ -102,7 +102,7 @@ class WindowOracle:
         for start, end, rows in list(complete(window, sorted(self.counted[name][key]), clock)):
             if end + longest + self._allowed(end + longest) > watermark:
                 break
-            self.settled[name][key].append((start, end, rows))
+            self.final[name][key].append((start, end, rows))
             gone = [(row, [s for s in row.spans if start <= s[0] and s[1] <= end]) for row in rows]
             for row, spans in gone:
                 row.spans[:] = [span for span in row.spans if span not in spans]
@@ -133,7 +133,7 @@ class WindowOracle:
         for name, window in self.windows.items():
             for key, rows in self.counted[name].items():
                 found = complete(window, sorted(rows), self._clock(key)) if rows else ()
-                for start, end, content in (*self.settled[name][key], *found):
+                for start, end, content in (*self.final[name][key], *found):
                     yield name, key, start, end, content
 
     def _clock(self, key):

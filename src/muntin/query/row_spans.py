@@ -74,7 +74,7 @@ def rows_without_gap(batch: Batch, query: Query, name: str, window: SessionOfRow
     A gap with which a session could reach over the end of a key's life is an error in any case.
     """
     lengths = gap_lengths(batch, query, name, window)
-    bad = lengths == NO_LENGTH
+    bad: Array = lengths == NO_LENGTH
     if bad.any() and query.on_bad_row == "error":
         row = int(np.argmax(bad))
         value = _column_of(batch, query, str(window.column)).take(np.array([row])).objects()[0]

@@ -152,8 +152,8 @@ class ContextAwareWindow(Window):
         """Refuse a class that has neither or both of the methods that say where windows are."""
         opens = cls.opens is not ContextAwareWindow.opens
         if opens == (cls.assign is not ContextAwareWindow.assign):
-            has = "both opens and assign" if opens else "neither opens nor assign"
-            raise TypeError(f"the window {cls.__name__} has {has}: write one of the two")
+            has = "has both opens and assign" if opens else "is abstract, without opens and assign"
+            raise TypeError(f"the window {cls.__name__} {has}: write one of the two")
         return super().__new__(cls)
 
     @property
