@@ -25,6 +25,7 @@ from benchmarks import (
     objects,
     papers,
     plots,
+    rollfun,
     rolling,
     single_rows,
     slicing,
@@ -40,6 +41,7 @@ from benchmarks.report import show
 
 MEASURED = {
     "rolling": rolling,
+    "rollfun": rollfun,
     "kernels": kernels,
     "latency": latency,
     "slicing": slicing,
