@@ -19,6 +19,7 @@ from muntin.slicing.loops.policy_rules import (
     begin_standing,
     expire_by_rules,
     leave_by_rules,
+    link,
     run_of,
 )
 from muntin.slicing.tables import (
@@ -117,6 +118,8 @@ def stand_again(rows: PolicyRows, k: Any, origin: Any, lo: Any, hi: Any, rules: 
             add_value(rows, k, p, 1, rules)
         if rules.run:
             run_of(rows, k, origin, lo, p, rules)
+        if rules.linked:
+            link(rows, k, origin, lo, p, rules)
 
 
 @entry

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from muntin.kernels.loops.instructions import entry
 from muntin.slicing.limits import ALWAYS
 from muntin.slicing.tables import (
+    LINK_BEFORE,
+    LINK_NEXT,
     ROW_MEASURE,
     ROW_TIME,
     STANDS_HIGH,
@@ -38,6 +40,7 @@ class Rules(NamedTuple):
     most: Any  # the same for floats
     peak: Any  # whether all before the largest value leave
     run: Any  # whether all before the longest run of increasing values leave
+    linked: Any  # whether rows before the largest value may leave by another rule
     floats: Any  # whether values are floats
 
 
@@ -48,6 +51,7 @@ class PolicyRows(NamedTuple):
     floats: Any
     stands: Any
     sums: Any  # `stands` as floats
+    links: Any  # LINK_NEXT and so on of each row, if the rules are linked
 
 
 def is_above(rows: PolicyRows, j: Any, i: Any, rules: Rules) -> Any:
@@ -144,13 +148,47 @@ def run_of(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: Rules) -
     return lo
 
 
+def link(rows: PolicyRows, k: Any, origin: Any, lo: Any, i: Any, rules: Rules) -> None:
+    """Link row i, of rows [lo, i], with those before it: each knows the next one that is above it.
+
+    Those of which nothing is above so far are a stack: row i takes those away that it is above.
+    """
+    links = rows.links
+    links[i, LINK_NEXT], links[i, LINK_BEFORE] = 0, 0
+    if rows.table[i, ROW_MEASURE] == NULL:
+        return
+    last = rows.stands[k, STANDS_LAST]
+    p = lo - 1 if last == NO_ROW else origin + last
+    while p >= lo and is_above(rows, i, p, rules):
+        links[p, LINK_NEXT] = i - p
+        p = p - links[p, LINK_BEFORE] if links[p, LINK_BEFORE] > 0 else lo - 1
+    if p >= lo:
+        links[i, LINK_BEFORE] = i - p
+    rows.stands[k, STANDS_LAST] = i - origin
+
+
+def peak_of(rows: PolicyRows, lo: Any, i: Any) -> Any:
+    """Return the place of the first of the largest values of rows [lo, i]; lo if all are null."""
+    p = lo
+    while p <= i and rows.table[p, ROW_MEASURE] == NULL:
+        p += 1
+    if p > i:
+        return lo
+    while rows.links[p, LINK_NEXT] > 0:
+        p += rows.links[p, LINK_NEXT]
+    return p
+
+
 def leave_by_rules(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: Rules) -> Any:
     """Return the first row that is left of rows [lo, i] when row i of key k has come.
 
     `head` is the place of the row with rank 0.
     """
     table = rows.table
-    t = table[i, ROW_TIME]
+    t, peak = table[i, ROW_TIME], lo
+    if rules.linked:
+        link(rows, k, head, lo, i, rules)
+        peak = peak_of(rows, lo, i)
     if rules.sums:
         if is_unbounded(rows, i, rules):
             begin_standing(rows, k)
@@ -160,9 +198,11 @@ def leave_by_rules(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: 
         lo = let_go(rows, k, lo, i, rules)
     while rules.sums and lo <= i and is_more(rows, k, rules):
         lo = let_go(rows, k, lo, i, rules)
+    while lo < peak:
+        lo = let_go(rows, k, lo, i, rules)
     if rules.run:
         return run_of(rows, k, head, lo, i, rules)
-    if rules.peak and lo < i and table[i, ROW_MEASURE] != NULL:
+    if rules.peak and not rules.linked and lo < i and table[i, ROW_MEASURE] != NULL:
         none = table[lo, ROW_MEASURE] == NULL  # then all before are null, too
         return i if none or is_above(rows, i, lo, rules) else lo
     return lo
