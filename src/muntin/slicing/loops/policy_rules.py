@@ -7,7 +7,8 @@ what it has to know beside that is a few numbers per key. Cost: O(1) amortised p
 from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import entry
-from muntin.slicing.limits import ALWAYS
+from muntin.slicing.limits import ALWAYS, NEVER
+from muntin.slicing.loops.arena_moves import find
 from muntin.slicing.tables import (
     LINK_BEFORE,
     LINK_NEXT,
@@ -200,12 +201,45 @@ def leave_by_rules(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: 
         lo = let_go(rows, k, lo, i, rules)
     while lo < peak:
         lo = let_go(rows, k, lo, i, rules)
-    if rules.run:
-        return run_of(rows, k, head, lo, i, rules)
-    if rules.peak and not rules.linked and lo < i and table[i, ROW_MEASURE] != NULL:
-        none = table[lo, ROW_MEASURE] == NULL  # then all before are null, too
-        return i if none or is_above(rows, i, lo, rules) else lo
+    return run_of(rows, k, head, lo, i, rules) if rules.run else lo
+
+
+def leave_by_peak(rows: PolicyRows, lo: Any, at: Any, stop: Any, rules: Rules) -> Any:
+    """Return the first of the largest values of rows [lo, stop); up to row `at` it is row `lo`."""
+    table, values, floats = rows.table, rows.floats, rules.floats
+    for i in range(at, stop):
+        bits = table[i, ROW_MEASURE]
+        if bits == NULL:
+            continue
+        if table[lo, ROW_MEASURE] == NULL:  # then all before are null, too
+            lo = i
+        elif floats:
+            x, y = values[i, ROW_MEASURE], values[lo, ROW_MEASURE]
+            lo = i if x > y or (x != x and y == y) else lo
+        elif bits > table[lo, ROW_MEASURE]:
+            lo = i
     return lo
+
+
+def leave_in_turn(
+    rows: PolicyRows, k: Any, head: Any, lo: Any, at: Any, stop: Any, rules: Rules
+) -> Any:
+    """Return the first row that is left of rows [lo, stop) of key k when rows [at, stop) have come.
+
+    The arguments are those of `leave_by_rules`. Order and time tell it of all rows at once.
+    """
+    if at == stop:
+        return lo
+    if rules.sums or rules.run or rules.linked:
+        for i in range(at, stop):
+            lo = leave_by_rules(rows, k, head, lo, i, rules)
+        return lo
+    if rules.peak:
+        return leave_by_peak(rows, lo, at, stop, rules)
+    lo = max(lo, stop - rules.rows)
+    if rules.age == NEVER:
+        return lo
+    return find(rows.table, lo, stop, rows.table[stop - 1, ROW_TIME] - rules.age + 1)
 
 
 def expire_by_rules(rows: PolicyRows, k: Any, lo: Any, hi: Any, end: Any, rules: Rules) -> Any:
@@ -226,9 +260,8 @@ def left_by_rules(
     begin_standing(rows, 0)
     lo, hi = first, first
     for j in range(len(ends)):
-        while hi < stops[j]:
-            lo = leave_by_rules(rows, 0, first, lo, hi, rules)
-            hi += 1
+        lo = leave_in_turn(rows, 0, first, lo, hi, stops[j], rules)
+        hi = stops[j]
         if is_timed:
             lo = expire_by_rules(rows, 0, lo, hi, ends[j], rules)
         left[j] = lo
