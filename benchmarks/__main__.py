@@ -24,6 +24,7 @@ from benchmarks import (
     objects,
     papers,
     plots,
+    rollfun,
     rolling,
     row_edges,
     single_rows,
@@ -40,6 +41,7 @@ from benchmarks.report import show
 
 MEASURED = {
     "rolling": rolling,
+    "rollfun": rollfun,
     "kernels": kernels,
     "latency": latency,
     "slicing": slicing,
