@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
+    asking,
     break_even,
     check,
     combines,
@@ -48,6 +49,7 @@ MEASURED = {
     "single_rows": single_rows,
     "firing": firing,
     "row_edges": row_edges,
+    "asking": asking,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
