@@ -25,6 +25,7 @@ from benchmarks import (
     object_latency,
     objects,
     papers,
+    peers,
     plots,
     rollfun,
     rolling,
@@ -54,6 +55,7 @@ MEASURED = {
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
+    "peers": peers,
     "stores": stores,
 }
 DRAWN = {
@@ -112,6 +114,8 @@ def measured(console: Console, name: str, scale: Scale) -> list[Finding]:
             progress.update(task, description=f"{name}: {label}")
             findings += job()
             progress.advance(task)
+    for sentence in getattr(MEASURED[name], "notes", list)():
+        console.print(sentence)
     console.print(f"raw results: {save(name, findings, scale)}")
     return findings
 
