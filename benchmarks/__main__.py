@@ -30,6 +30,7 @@ from benchmarks import (
     rollfun,
     rolling,
     row_edges,
+    scale,
     single_rows,
     slicing,
     slicing_plots,
@@ -56,6 +57,7 @@ MEASURED = {
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
     "peers": peers,
+    "scale": scale,
     "stores": stores,
 }
 DRAWN = {

@@ -21,7 +21,17 @@ import numpy as np
 from muntin._version import __version__
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "numba", "pyarrow", "pandas", "polars", "duckdb", "bottleneck", "pyspark", "bytewax")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "pyarrow",
+    "pandas",
+    "polars",
+    "duckdb",
+    "bottleneck",
+    "pyspark",
+    "bytewax",
+)
 """The packages whose versions are kept with results."""
 SIZES = (16, 1024, 131072)
 TURNS = 9

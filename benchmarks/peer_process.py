@@ -1,4 +1,6 @@
-"""One engine on one case, in a process of its own: `python -m benchmarks.peer_process ENGINE CASE FOLDER TURNS`.
+"""One engine on one case, in a process of its own.
+
+    python -m benchmarks.peer_process ENGINE CASE FOLDER TURNS
 
 It answers the few rows and writes what it has beside them; then it waits for a line, since results are
 compared first. It prints the seconds of each turn over all rows, a line each.

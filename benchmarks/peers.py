@@ -1,9 +1,9 @@
 """Figures 31 and 32: muntin and its peers on windows and on questions of NEXMark, in one run.
 
-Each engine reads the rows of a case from a Parquet file and computes all results, in a process of its own,
-on as many cores as it takes by itself; Spark has two, and 4 GB. Before that it answers a few rows: what it
-has must be what muntin has, and that call warms it up. Rows of windows span two hours. An engine that
-reaches the time limit is stopped, and its ratio is a bound. Spark's own windows are compared with
+Each engine reads the rows of a case from a Parquet file and computes all results, in a process of its
+own, on as many cores as it takes by itself; Spark has two, and 4 GB. Before that it answers a few rows:
+what it has must be what muntin has, and that call warms it up. Rows of windows span two hours. An engine
+that reaches the time limit is stopped, and its ratio is a bound. Spark's own windows are compared with
 muntin on Spark, everyone else with muntin in one process. Memory is that of the process and all it
 started, at its peak.
 """
@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from os import killpg, sysconf
+from os import environ, killpg, sysconf
 from pathlib import Path
 from signal import SIGKILL
 
@@ -74,7 +74,7 @@ def engines() -> list[str]:
 
 def compared(scale: Scale, case: Case) -> Findings:
     """Yield the seconds and the memory of each engine that can say a case, and its ratios."""
-    with tempfile.TemporaryDirectory(prefix="muntin-peers-") as name:
+    with tempfile.TemporaryDirectory(prefix="muntin-peers-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         write(folder, case, scale.quick)
         took = {engine: ran(engine, case, folder, scale) for engine in engines()}
@@ -108,6 +108,7 @@ def ran(engine: str, case: Case, folder: Path, scale: Scale) -> Ran | None:
             [*command, str(turns)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             start_new_session=True, cwd=Path(__file__).parent.parent,
+            env={**environ, "TMPDIR": str(folder)},
         )  # fmt: skip
         watch = Watch(process)
         try:
