@@ -76,7 +76,7 @@ def _merge(a: Any, b: Any) -> Any:
     return a[0] + b[0], min(a[1], b[1]), max(a[2], b[2])
 
 
-def _count(state: int, row: Any) -> int:
+def _count(state: int, _: Any) -> int:
     return state + 1
 
 

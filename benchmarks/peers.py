@@ -189,14 +189,18 @@ class Watch:
         with suppress(ProcessLookupError):
             killpg(self.process.pid, SIGKILL)
         self.process.wait()
+        with suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.close()
         self._ended.set()
         for thread in self._threads:
             thread.join()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with self.process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
         self._lines.put("")
 
     def _look(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests import catalogue
 
 import muntin as mt
-from scripts import measured
+from scripts import clusters, measured
 
 ROOT = Path(__file__).parent.parent
 
@@ -84,6 +84,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "results": measured.chosen,
     "measured": measured.everything,
     "conformance": measured.court,
+    "shards": clusters.simulated,
+    "clusters": clusters.clusters,
 }
 
 
