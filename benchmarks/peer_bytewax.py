@@ -26,7 +26,7 @@ Folded = tuple[str, tuple[int, Any]]
 
 
 def answer(case: Case, path: Path) -> pa.Table:
-    """Run a dataflow over the rows of a file."""
+    """Run a dataflow over the rows of a folder."""
     rows = pq.read_table(path)
     if isinstance(case, Question):
         return QUESTIONS[case.name](rows)

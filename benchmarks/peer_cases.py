@@ -1,6 +1,6 @@
 """What peers are asked: windows that slide or tumble, and the window queries of NEXMark, as files.
 
-A file holds the rows of a case, a small one those of which results are compared. Values are whole
+A folder holds the rows of a case, another one those of which results are compared. Values are whole
 numbers, so that sums are the same in every order.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from examples import nexmark
+from tests.spark_streams import write_files
 
 import muntin as mt
 from benchmarks.spark_runs import AGGREGATES, DELAY, Source
@@ -22,7 +22,8 @@ SECOND = 1_000_000
 SPAN = 7200
 ROWS, KEYS, EVENTS = 2_000_000, 1000, 2_000_000
 QUICK_ROWS, QUICK_KEYS, QUICK_EVENTS = 200_000, 100, 200_000
-SMALL_ROWS, SMALL_KEYS, SMALL_SPAN, SMALL_EVENTS = 600, 3, 4000, 4000
+SMALL_ROWS, SMALL_KEYS, SMALL_SPAN, SMALL_EVENTS = 200, 2, 4000, 4000
+FILES = 8
 Answer = dict[tuple[Any, ...], int]
 """Rows of results and how many there are of each."""
 
@@ -134,9 +135,10 @@ CASES: dict[str, Case] = {
 
 
 def write(folder: Path, case: Case, quick: bool) -> None:
-    """Write the files of a case."""
-    pq.write_table(case.rows(quick), folder / "rows.parquet")
-    pq.write_table(case.few_rows(), folder / "few.parquet")
+    """Write the files of a case, several each, so that Spark reads them on all cores."""
+    for name, rows in {"rows": case.rows(quick), "few": case.few_rows()}.items():
+        size = -(-len(rows) // FILES)
+        write_files(folder / name, (rows.slice(i * size, size) for i in range(FILES)))
 
 
 def answer(table: pa.Table, columns: Iterable[str]) -> Answer:

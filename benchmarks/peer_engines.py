@@ -1,4 +1,4 @@
-"""Who is asked besides Spark and Bytewax, and how each computes the results of a case from a file.
+"""Who is asked besides Spark and Bytewax, and how each computes the results of a case from its files.
 
 None of them has windows that slide by one and are cheap, so each is given what a good user would write:
 rows are grouped by key and step, the steps that have no rows are filled in, and a frame of so many steps
@@ -167,11 +167,11 @@ PANDAS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 BIDS = """
     bids AS (SELECT epoch_us("at") AS t, epoch_us(arrived) AS arrived, who, auction, price
-             FROM read_parquet('{path}'))"""
+             FROM read_parquet('{path}/*.parquet'))"""
 PANES = """
     panes AS (SELECT k, epoch_us(ts) // {step} * {step} AS t, sum(v) AS s, max(v) AS m,
                      count(*) AS n
-              FROM read_parquet('{path}') GROUP BY ALL)"""
+              FROM read_parquet('{path}/*.parquet') GROUP BY ALL)"""
 ROLLED = """,
     grid AS (SELECT k, unnest(range(min(t), max(t) + {back} + 1, {step})) AS t
              FROM panes GROUP BY k),

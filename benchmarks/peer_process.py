@@ -29,7 +29,7 @@ def main(engine: str, name: str, folder: Path, turns: int) -> None:
     case = CASES[name]
     answer, table, run = parts(engine)
     try:
-        found = answer(case, folder / "few.parquet")
+        found = answer(case, folder / "few")
     except CannotSayError as reason:
         print(f"{CANNOT} {reason}", flush=True)
         return
@@ -38,7 +38,7 @@ def main(engine: str, name: str, folder: Path, turns: int) -> None:
     if not sys.stdin.readline():
         return
     for _ in range(turns):
-        print(seconds_of(lambda: run(answer(case, folder / "rows.parquet"))), flush=True)
+        print(seconds_of(lambda: run(answer(case, folder / "rows"))), flush=True)
 
 
 def parts(engine: str) -> tuple[Callable[..., Any], Callable[[Any], Any], Callable[[Any], Any]]:

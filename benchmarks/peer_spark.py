@@ -1,4 +1,4 @@
-"""Spark's own windows and muntin on Spark, from a file to the noop sink."""
+"""Spark's own windows and muntin on Spark, from files to the noop sink."""
 
 from collections.abc import Callable
 from functools import reduce

@@ -1,11 +1,11 @@
 """Figures 31 and 32: muntin and its peers on windows and on questions of NEXMark, in one run.
 
-Each engine reads the rows of a case from a Parquet file and computes all results, in a process of its
+Each engine reads the rows of a case from Parquet files and computes all results, in a process of its
 own, on as many cores as it takes by itself; Spark has two, and 4 GB. Before that it answers a few rows:
-what it has must be what muntin has, and that call warms it up. Rows of windows span two hours. An engine
-that reaches the time limit is stopped, and its ratio is a bound. Spark's own windows are compared with
-muntin on Spark, everyone else with muntin in one process. Memory is that of the process and all it
-started, at its peak.
+what it has must be what muntin has, and that call warms it up. Rows of windows span two hours. A peer
+that reaches the time limit is stopped, and its ratio is a bound; one that fails has none. Spark's own
+windows are compared with muntin on Spark, everyone else with muntin in one process. Memory is that of
+the process and all it started, at its peak.
 """
 
 import queue
@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from os import environ, killpg, sysconf
 from pathlib import Path
 from signal import SIGKILL
+from time import perf_counter
 
 import pyarrow.parquet as pq
 
@@ -38,16 +39,26 @@ PACKAGES = {"Bytewax": "bytewax"}
 LEFT_OUT = "Pathway and Flink SQL are left out: there is nothing here that runs them."
 OURS = {"Spark": "muntin on Spark"}
 MUNTIN = "muntin"
+STOPPED, FAILED = "stopped", "failed"
 PAGE = sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What an engine took: seconds, or those after which it was stopped, and its peak of memory."""
+    """The seconds that an engine took, or after which it came to an `end`, and its peak of memory."""
 
     seconds: float
-    stopped: bool
+    end: str
     peak_mb: float
+
+    @property
+    def ratio(self) -> str:
+        """What its time in multiples of ours is: a bound if it was stopped, nothing if it failed."""
+        return {"": "its/ours", STOPPED: "or more its/ours"}.get(self.end, "")
+
+    def named(self, who: str) -> str:
+        """Return who it is, and how it came to an end before it was done."""
+        return f"{who}, {self.end} after {self.seconds:.0f} s" if self.end else who
 
 
 def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
@@ -79,24 +90,21 @@ def compared(scale: Scale, case: Case) -> Findings:
         write(folder, case, scale.quick)
         took = {engine: ran(engine, case, folder, scale) for engine in engines()}
     of = {engine: result for engine, result in took.items() if result is not None}
-    fastest = min(result.seconds for result in of.values())
+    fastest = min(result.seconds for result in of.values() if not result.end)
     told = case.told(scale.quick)
     for engine, result in of.items():
         ours = of[OURS.get(engine, MUNTIN)]
         where = " on Spark" if engine in OURS or engine in OURS.values() else ""
-        bound, who = "", engine
-        if result.stopped:
-            bound, who = "or more ", f"{engine}, stopped after {result.seconds:.0f} s"
-        milliseconds, speed = 1e3 * result.seconds, fastest / result.seconds
+        who, speed = result.named(engine), fastest / result.seconds
         peer = engine != MUNTIN and engine not in OURS.values()
-        times = f"{bound}its/ours" if peer else ""
-        value = result.seconds / ours.seconds if peer else None
-        yield Finding(31, f"{told}{where}", who, milliseconds, "ms", speed, times, value)
-        memory = "its/ours" if peer and not result.stopped else ""
-        share = result.peak_mb / ours.peak_mb if memory else None
-        yield Finding(
-            32, f"memory, {told}{where}", who, result.peak_mb, "MB", None, memory, share
-        )  # fmt: skip
+        ratio = result.ratio if peer else ""
+        value = result.seconds / ours.seconds if ratio else None
+        seconds = 1e3 * result.seconds
+        yield Finding(31, f"{told}{where}", who, seconds, "ms", speed, ratio, value)
+        ratio = "its/ours" if peer and not result.end else ""
+        share = result.peak_mb / ours.peak_mb if ratio else None
+        memory = f"memory, {told}{where}"
+        yield Finding(32, memory, who, result.peak_mb, "MB", None, ratio, share)
 
 
 def ran(engine: str, case: Case, folder: Path, scale: Scale) -> Ran | None:
@@ -131,14 +139,22 @@ def watched(
     if said.startswith(peer_process.CANNOT):
         return None
     check(engine, case, folder)
-    limit, seconds = QUICK_LIMIT if scale.quick else LIMIT, []
+    ours = engine.startswith(MUNTIN)
+    limit = QUICK_LIMIT if scale.quick else LIMIT
+    began, end, seconds = perf_counter(), "", []
     watch.go()
     for _ in range(turns):
-        line = watch.line(limit)
+        try:
+            line = watch.line(None if ours else limit)
+        except EndedError:
+            if ours:
+                raise
+            return Ran(perf_counter() - began, FAILED, watch.peak / 1e6)
         if line is None:
+            end = "" if seconds else STOPPED
             break
         seconds.append(float(line))
-    return Ran(min(seconds, default=limit), not seconds, watch.peak / 1e6)
+    return Ran(min(seconds, default=limit), end, watch.peak / 1e6)
 
 
 def check(engine: str, case: Case, folder: Path) -> None:
@@ -168,8 +184,8 @@ class Watch:
         for thread in self._threads:
             thread.start()
 
-    def line(self, limit: float) -> str | None:
-        """Return the next line, None if there is none within so many seconds."""
+    def line(self, limit: float | None) -> str | None:
+        """Return the next line, None if there is none within so many seconds; no limit, if None."""
         try:
             line = self._lines.get(timeout=limit)
         except queue.Empty:
