@@ -10,6 +10,7 @@ import pytest
 from benchmarks import peers
 from benchmarks.peer_cases import CASES, Question, Windows, answer
 from benchmarks.peer_engines import CannotSayError, in_bottleneck
+from scripts import measured
 
 COLUMNS = ("start", "end", "most", "auction")
 SEVERAL = Question("q5", COLUMNS, several=True)
@@ -97,3 +98,19 @@ def test_engines_that_are_not_installed_are_named(monkeypatch):
     assert peers.notes()[0] == "Bytewax is left out: pip install bytewax adds it."
     assert "Bytewax" not in peers.engines()
     assert peers.engines()[0].startswith("muntin")
+
+
+def run_of(case, ratio):
+    """Return what is kept of a run with one ratio."""
+    row = {"case": case, "who": "Spark, stopped", "ratio": "or more its/ours", "value": ratio}
+    facts = {"machine": {"cores": 2, "cpu": "A"}, "versions": {}, "quick": True, "date": "today"}
+    return facts | {"results": [row]}
+
+
+def test_the_table_of_the_readme_prefers_a_run_of_peers(monkeypatch):
+    runs = {"spark_batch": run_of("60 s / 1 s, 9 rows", 8.0)}
+    monkeypatch.setattr(measured, "kept", lambda: runs)
+    assert "| windows of 60 s, every 1 s | Spark's `window` | 8.0 or more |" in measured.chosen()
+    runs["peers"] = run_of("60 s / 60 s, 9 rows on Spark", 0.5)
+    assert "8.0" not in measured.chosen()
+    assert "| windows of 60 s, every 60 s | Spark's `window` | 0.50 or more |" in measured.chosen()
