@@ -32,7 +32,8 @@ from benchmarks.peer_cases import CASES, Case, answer, write
 LIMIT, QUICK_LIMIT = 600.0, 30.0
 PATIENCE = 300.0
 """Seconds for the start of an engine and the few rows."""
-TURNS = 2
+TURNS, ENOUGH = 5, 3.0
+"""An engine has so many turns, or fewer if they have taken so many seconds; the best counts."""
 EVERY = 0.1
 """Seconds from one look at the memory to the next."""
 PACKAGES = {"Bytewax": "bytewax"}
@@ -84,6 +85,11 @@ def engines() -> list[str]:
 
 
 def compared(scale: Scale, case: Case) -> Findings:
+    """Yield what is found of a case: on Spark and in one process, times and then memory."""
+    yield from sorted(found(scale, case), key=lambda finding: (finding.figure, finding.case))
+
+
+def found(scale: Scale, case: Case) -> Findings:
     """Yield the seconds and the memory of each engine that can say a case, and its ratios."""
     with tempfile.TemporaryDirectory(prefix="muntin-peers-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -110,17 +116,16 @@ def compared(scale: Scale, case: Case) -> Findings:
 def ran(engine: str, case: Case, folder: Path, scale: Scale) -> Ran | None:
     """Run an engine, and compare its results with muntin's; None if it cannot say the case."""
     command = [sys.executable, "-m", "benchmarks.peer_process", engine, str(case), str(folder)]
-    turns = 1 if scale.quick else TURNS
     with open(folder / "log", "w+b") as log:
         process = subprocess.Popen(
-            [*command, str(turns)],
+            [*command, str(TURNS)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             start_new_session=True, cwd=Path(__file__).parent.parent,
             env={**environ, "TMPDIR": str(folder)},
         )  # fmt: skip
         watch = Watch(process)
         try:
-            return watched(engine, case, folder, watch, turns, scale)
+            return watched(engine, case, folder, watch, scale)
         except EndedError:
             log.seek(0)
             text = log.read().decode(errors="replace")
@@ -129,9 +134,7 @@ def ran(engine: str, case: Case, folder: Path, scale: Scale) -> Ran | None:
             watch.end()
 
 
-def watched(
-    engine: str, case: Case, folder: Path, watch: "Watch", turns: int, scale: Scale
-) -> Ran | None:
+def watched(engine: str, case: Case, folder: Path, watch: "Watch", scale: Scale) -> Ran | None:
     """Talk with the process of an engine."""
     said = watch.line(PATIENCE)
     if said is None:
@@ -143,7 +146,7 @@ def watched(
     limit = QUICK_LIMIT if scale.quick else LIMIT
     began, end, seconds = perf_counter(), "", []
     watch.go()
-    for _ in range(turns):
+    while len(seconds) < TURNS and sum(seconds) < ENOUGH:
         try:
             line = watch.line(None if ours else limit)
         except EndedError:

@@ -24,18 +24,23 @@ class Shown:
 
 BATCH = "spark_batch"
 """Its rows are shown where there is no run of peers."""
+SPARK = "Spark's `window`"
 CHOSEN = (
-    Shown("windows of 60 s, every 1 s", "peers", "60 s / 1 s", "Spark", "Spark's `window`"),
-    Shown("windows of 600 s, every 1 s", "peers", "600 s / 1 s", "Spark", "Spark's `window`"),
-    Shown("windows of 3600 s, every 1 s", "peers", "3600 s / 1 s", "Spark", "Spark's `window`"),
-    Shown("windows of 60 s, every 60 s", "peers", "60 s / 60 s", "Spark", "Spark's `window`"),
-    Shown("windows of 600 s, every 1 s, in one process", "peers", "600 s / 1 s", "Polars", "Polars"),
-    Shown("windows of 600 s, every 1 s, in one process", "peers", "600 s / 1 s", "pandas", "pandas"),
-    Shown("windows of 600 s, every 1 s, in one process", "peers", "600 s / 1 s", "DuckDB", "DuckDB"),
-    Shown("NEXMark's question 5", "peers", "NEXMark q5", "Spark", "Spark's `window`"),
-    Shown("NEXMark's question 5, in one process", "peers", "NEXMark q5", "Polars", "Polars"),
-    Shown("windows of 60 s, every 1 s", BATCH, "60 s / 1 s", "Spark", "Spark's `window`"),
-    Shown("windows of 600 s, every 1 s", BATCH, "600 s / 1 s", "Spark", "Spark's `window`"),
+    *(
+        Shown(f"windows of {size} s, every {step} s", "peers", f"{size} s / {step} s", "Spark", SPARK)
+        for size, step in ((60, 1), (600, 1), (3600, 1), (60, 60))
+    ),
+    *(
+        Shown(f"question {name} of NEXMark", "peers", f"NEXMark {name}", "Spark", SPARK)
+        for name in ("q5", "q7", "q11", "q12")
+    ),
+    *(
+        Shown(f"windows of {size} s, every 1 s, in one process", "peers", f"{size} s / 1 s", who, who)
+        for size in (60, 600, 3600)
+        for who in ("Polars", "pandas", "DuckDB", "bottleneck")
+    ),
+    Shown("windows of 60 s, every 1 s", BATCH, "60 s / 1 s", "Spark", SPARK),
+    Shown("windows of 600 s, every 1 s", BATCH, "600 s / 1 s", "Spark", SPARK),
     Shown("rolling maximum of 1024 rows", "rolling", "max, n = 1024", "Polars", "Polars"),
     Shown("rolling maximum of 1024 rows", "rolling", "max, n = 1024", "pandas", "pandas"),
     Shown("rolling maximum of 1024 rows", "rolling", "max, n = 1024", "DuckDB", "DuckDB"),
