@@ -2,8 +2,8 @@
 
 Shards are those of a Spark stream, with their packing, log and blocks, and a dict in place of Spark's
 state store. Keys and rows grow with the number of shards, so that each shard has the same work. All
-results are compared with those of one call of `run` over all rows. `docs/scale.md` computes clusters
-from the rates.
+results are compared with those of one call of `run` over all rows. Times are those of the processor,
+which other programs do not change much. `docs/scale.md` computes clusters from the rates.
 """
 
 import time
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import muntin as mt
-from benchmarks.measure import Finding, Findings, Scale, seconds_of
+from benchmarks.measure import Finding, Findings, Scale
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 
@@ -55,7 +55,7 @@ class Blocks(dict[str, bytes]):
 
 @dataclass
 class Spent:
-    """Seconds of packing, of taking rows, of reporting, of doing nothing and of recovering; bytes."""
+    """Processor seconds of packing, taking rows, reporting, doing nothing and recovering; bytes."""
 
     pack: float = 0.0
     take: float = 0.0
@@ -97,38 +97,47 @@ def micro_batches(keys: int, batches: int) -> Iterator[tuple[pa.Table, int]]:
 def simulated(shards: int, keys: int, batches: int) -> Spent:
     """Play a stream over so many shards, each with `keys` keys, and lose all copies at the end."""
     packing = Packing(f"scale {shards} {keys}", QUERY, pa.Table.from_batches([], SCHEMA))
-    stores, copies, spent = [Blocks() for _ in range(shards)], Copies(), Spent()
+    stores, copies, spent = [Blocks() for _ in range(shards)], workers(shards), Spent()
 
-    def all_take(packed: dict[int, list[bytes]], watermark: int | None, copies: Copies) -> float:
-        began = time.perf_counter()
+    def all_take(
+        packed: dict[int, list[bytes]], watermark: int | None, copies: list[Copies]
+    ) -> float:
+        began = time.process_time()
         done = [
-            Shard(packing, store, {}, copies).take(packed.get(number, []), watermark)
-            for number, store in enumerate(stores)
+            Shard(packing, store, {}, held).take(packed.get(number, []), watermark)
+            for number, (store, held) in enumerate(zip(stores, copies, strict=True))
         ]
         spent.results += [d.results for d in done if d.results is not None]
         spent.stored = sum(d.stored for d in done)
         spent.combines += sum(d.counters.combines for d in done)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     before = 0
     for rows, watermark in micro_batches(shards * keys, batches):
         packed: dict[int, list[bytes]] = {}
-        spent.pack += seconds_of(partial(pack, packing, rows, shards, packed))
+        spent.pack += pack(packing, rows, shards, packed)
         spent.sent += sum(len(payload) for payloads in packed.values() for payload in payloads)
         spent.take += all_take(packed, before, copies)
         spent.report += all_take({}, watermark, copies)
         spent.rows, before = spent.rows + len(rows), watermark
     spent.idle = min(all_take({}, before, copies) for _ in range(3))
-    spent.recover = all_take({}, before, Copies())
+    spent.recover = all_take({}, before, workers(shards))
     return spent
 
 
-def pack(packing: Packing, rows: pa.Table, shards: int, packed: dict[int, list[bytes]]) -> None:
-    """Pack a micro-batch in parts, as tasks do."""
+def workers(shards: int) -> list[Copies]:
+    """Return what so many workers hold that have one shard each."""
+    return [Copies() for _ in range(shards)]
+
+
+def pack(packing: Packing, rows: pa.Table, shards: int, packed: dict[int, list[bytes]]) -> float:
+    """Pack a micro-batch in parts, as tasks do, and return the seconds."""
+    began = time.process_time()
     size = -(-len(rows) // PIECES)
     for first in range(0, len(rows), size):
         for shard, payload in packing.pack(rows.slice(first, size), shards):
             packed.setdefault(shard, []).append(payload)
+    return time.process_time() - began
 
 
 def check(shards: int, keys: int, batches: int, spent: Spent) -> None:
@@ -172,30 +181,30 @@ def rates(scale: Scale) -> Findings:
     check(FEW_SHARDS, keys, batches, spent)
     nothing = batches * spent.idle
     small = simulated(SHARDS[0], 1, 2)
-    key, piece = state_bytes(keys)
     for who, measured, unit in (
         ("packing a row", MILLION * spent.pack / spent.rows, "us"),
         ("taking a row", MILLION * max(0.0, spent.take - nothing) / spent.rows, "us"),
         ("reporting a result", MILLION * max(0.0, spent.report - nothing) / spent.reported, "us"),
         ("a shard without rows", MILLION * small.idle / SHARDS[0], "us"),
         ("a row on the network", spent.sent / spent.rows, "bytes"),
-        ("a key in memory", key, "bytes"),
-        ("a slice in memory", piece, "bytes"),
-        ("a key in the store", spent.stored / (FEW_SHARDS * keys), "bytes"),
+        *((who, measured, "bytes") for who, measured in state_bytes(keys).items()),
         ("recovering", spent.stored / spent.recover / MILLION, "MB/s"),
     ):
         yield Finding(33, f"rates of {FEW_SHARDS * keys:,} keys", who, measured, unit)
 
 
-def state_bytes(keys: int) -> tuple[float, float]:
-    """Return the bytes of a key and of each of its slices in memory."""
-    few, more = 1, 11
-    lengths = []
+def state_bytes(keys: int) -> dict[str, float]:
+    """Return the bytes of a key and of each of its slices, in memory and written as blocks are."""
+    rng, few, more = np.random.default_rng(0), 1, 11
+    sizes = []
     for slices in (few, more):
         operator = QUERY.operator()
         numbers = np.repeat(np.arange(keys), slices)
         times = pa.array(np.tile(np.arange(slices) * STEP, keys), SCHEMA.field("at").type)
-        operator.process(pa.table([times, numbers, numbers], SCHEMA))
-        lengths.append(operator.counters.state_bytes / keys)
-    piece = (lengths[1] - lengths[0]) / (more - few)
-    return lengths[0] - few * piece, piece
+        operator.process(pa.table([times, numbers, rng.integers(0, 1000, len(numbers))], SCHEMA))
+        sizes.append((operator.counters.state_bytes / keys, len(operator.snapshot()) / keys))
+    found = {}
+    for place, first, last in zip(("memory", "the store"), *sizes, strict=True):
+        piece = (last - first) / (more - few)
+        found |= {f"a key in {place}": first - few * piece, f"a slice in {place}": piece}
+    return found

@@ -14,7 +14,7 @@ TRIGGER = 10
 COPIES = 1 << 30
 """Bytes of state for which a worker keeps copies (`muntin/spark/shard.py`)."""
 STORED = 3
-"""The store with its log has up to so many times the bytes of the state."""
+"""The store with its log has up to so many times the bytes of its blocks."""
 Rates = dict[str, float]
 
 
@@ -40,9 +40,9 @@ class Size:
         row = rates["packing a row"] + rates["taking a row"]
         return (self.rows * row + self.results * rates["reporting a result"]) / 1e6
 
-    def state(self, rates: Rates) -> float:
-        """Return the bytes of the state."""
-        return self.keys * (rates["a key in memory"] + self.slices * rates["a slice in memory"])
+    def state(self, rates: Rates, place: str = "memory") -> float:
+        """Return the bytes of the state, in memory or in the blocks of the store."""
+        return self.keys * (rates[f"a key in {place}"] + self.slices * rates[f"a slice in {place}"])
 
     def cores(self, rates: Rates) -> tuple[int, str]:
         """Return how many cores are needed, and for what.
@@ -93,16 +93,16 @@ def clusters() -> str:
 def column(size: Size, rates: Rates) -> dict[str, Any]:
     """Return what a size needs, in words."""
     cores, why = size.cores(rates)
-    state = size.state(rates)
-    recovery = STORED * state / cores / (rates["recovering"] * 1e6)
+    stored = STORED * size.state(rates, "the store")
+    recovery = stored / cores / (rates["recovering"] * 1e6)
     fixed = rates["a shard without rows"] / 1e6 / TRIGGER
     return {
         "": f"{size.rows:,.0f} rows/s, {size.keys:,.0f} keys",
         "slices of a key": f"{size.slices:.1f}",
         "results a second": f"{size.results:,.0f}",
         "work": f"{size.work(rates):,.1f} cores busy",
-        "state": f"{state / 1e9:,.1f} GB, up to {2 * state / 1e9:,.1f} GB with room to grow",
-        "store": f"up to {STORED * state / 1e9:,.1f} GB",
+        "state in memory": f"{size.state(rates) / 1e9:,.1f} GB",
+        "store": f"up to {stored / 1e9:,.1f} GB",
         "**cores**": f"**{cores:,}**, for its {why}",
         "network, rows to shards": f"{size.rows * rates['a row on the network'] * 8 / 1e9:,.2f} Gbit/s",
         "recovery of a core's shards": f"up to {recovery:,.0f} s",

@@ -8,7 +8,8 @@ from scripts import clusters
 RATES = {
     "packing a row": 1.0, "taking a row": 1.5, "reporting a result": 0.5,
     "a shard without rows": 1000.0, "a row on the network": 50.0,
-    "a key in memory": 100.0, "a slice in memory": 50.0, "recovering": 10.0,
+    "a key in memory": 100.0, "a slice in memory": 50.0,
+    "a key in the store": 10.0, "a slice in the store": 5.0, "recovering": 10.0,
 }  # fmt: skip
 
 
@@ -44,7 +45,10 @@ def test_a_cluster_by_hand():
     assert clusters.Size(1e3, 1e7).slices == 1
     cores, why = clusters.Size(1e3, 1e8).cores(RATES)
     assert (cores, why) == (14, "state")
-    assert clusters.column(size, RATES)["network, rows to shards"] == "0.40 Gbit/s"
+    found = clusters.column(size, RATES)
+    assert found["network, rows to shards"] == "0.40 Gbit/s"
+    assert found["store"] == "up to 0.2 GB"
+    assert found["recovery of a core's shards"] == "up to 4 s"
 
 
 def test_pages_without_results_say_what_to_run(monkeypatch):
