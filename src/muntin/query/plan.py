@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from muntin.aggregates import Aggregate
+from muntin.query.native import finished_data
 from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Fired, Periodic, Ticking, Window
@@ -123,7 +124,8 @@ class Plan:
         travel = (
             f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
         )
-        lines += ["", f"before a shuffle rows {travel}"]
+        lines += ["", f"finished data on Spark: {finished_data(self.query)}"]
+        lines += [f"before a shuffle rows {travel}"]
         return "\n".join(lines)
 
     def _kept_as(self, aggregate: Aggregate) -> str:

@@ -22,9 +22,16 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from muntin.query.native import ENGINES
 from muntin.query.query import Query
 from muntin.query.requirements import Requirements
 from muntin.spark.batch import batch_results
+from muntin.spark.native_windows import (
+    DELAY,
+    WindowsPlan,
+    choose,
+    native_windows,
+)
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
@@ -32,7 +39,6 @@ from muntin.spark.sql_conditions import answered
 from muntin.spark.streaming import METRICS, stream_results
 
 MODES = ("append", "update")
-DELAY = "spark.watermarkDelayMs"
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 UNHASHED = (MapType, ArrayType, VariantType)
 
@@ -46,6 +52,7 @@ def aggregate(
     metrics: str = METRICS,
     trust_functions: bool = False,
     plan: str = "auto",
+    engine: str = "auto",
 ) -> DataFrame:
     """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
@@ -59,9 +66,54 @@ def aggregate(
     A checkpoint serves the query that wrote it, with windows added; your own functions are compared by
     their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
     of `Query.operator`, such as "worst case". A condition `where` of an aggregate may be a text of SQL.
+    `engine` says whose windows run: "muntin", or "native" for Spark's own. Of finished data "auto" takes
+    Spark's where they give the same rows in less time; `aggregate_plan` tells.
     """
+    mode = _checked(df, query, mode, plan, engine)
+    df, query = answered(df, query)
+    names = _columns(df, query)
+    _check_pickles(query)
+    empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
+    declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
+    schema = _result_schema(df, query, result_types(query, empty, declared))
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
+    if choose(engine, query, df, plan, mode).native:
+        if df.isStreaming:
+            _held(df, query)  # or an error
+        return native_windows(df, query, schema, metrics)
+    if not df.isStreaming:
+        partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
+        return batch_results(_selected(df, query, names), packing, schema, partitions)
+    rows = _selected(_watermarked(df, query), query, names)
+    return stream_results(rows, packing, schema, mode, metrics)
+
+
+def aggregate_plan(
+    df: DataFrame,
+    query: Query,
+    *,
+    mode: str | None = None,
+    plan: str = "auto",
+    engine: str = "auto",
+) -> WindowsPlan:
+    """Return whose windows `aggregate` takes with the same arguments; print it to see why."""
+    mode = _checked(df, query, mode, plan, engine)
+    df, query = answered(df, query)
+    _columns(df, query)
+    return choose(engine, query, df, plan, mode)
+
+
+def _checked(df: DataFrame, query: Query, mode: str | None, plan: str, engine: str) -> str:
+    """Return the mode, or say what of the arguments cannot be."""
     if not isinstance(query, Query):
         raise TypeError(f"aggregate takes a muntin.Query, got {query!r}")
+    if not isinstance(df, DataFrame):
+        raise TypeError(
+            f"aggregate takes a DataFrame of Spark, got {type(df).__module__}.{type(df).__qualname__}: "
+            "without Spark, Query.run and Query.operator take other frames"
+        )
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     early = query.early_every is not None
     mode = ("update" if query.allowed or early else "append") if mode is None else mode
     if mode not in MODES:
@@ -72,18 +124,7 @@ def aggregate(
             "out early"
         )
     query.plan(plan)  # or an error
-    df, query = answered(df, query)
-    names = _columns(df, query)
-    _check_pickles(query)
-    empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
-    declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
-    schema = _result_schema(df, query, result_types(query, empty, declared))
-    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
-    if not df.isStreaming:
-        partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
-        return batch_results(_selected(df, query, names), packing, schema, partitions)
-    rows = _selected(_watermarked(df, query), query, names)
-    return stream_results(rows, packing, schema, mode, metrics)
+    return mode
 
 
 def _columns(df: DataFrame, query: Query) -> list[str]:
@@ -138,6 +179,13 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
             f"state needs Spark's RocksDB store, and {PROVIDER} is {provider}: start with "
             f"muntin.spark.session(), or set it to {ROCKSDB}"
         )
+    if _held(df, query) is None:
+        return df.withWatermark(query.time, f"{query.delay} microseconds")
+    return df
+
+
+def _held(df: DataFrame, query: Query) -> int | None:
+    """Return the delay in ms of the watermark that a stream has, or None if the query has one."""
     delays = {f.name: f.metadata[DELAY] for f in df.schema.fields if DELAY in f.metadata}
     held = delays.get(query.time)
     if held is None and query.watermark is None:
@@ -145,14 +193,12 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
             f"the stream has no watermark on {query.time!r}: say in the query how late rows may be "
             "(watermark='10 seconds'), or call withWatermark before"
         )
-    if held is None:
-        return df.withWatermark(query.time, f"{query.delay} microseconds")
-    if query.watermark is not None and query.delay != 1000 * held:
+    if held is not None and query.watermark is not None and query.delay != 1000 * held:
         raise ValueError(
             f"the stream has a watermark of {held} ms on {query.time!r} and the query one of "
             f"{query.delay / 1000:g} ms: leave one of them out"
         )
-    return df
+    return held
 
 
 def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
