@@ -12,6 +12,7 @@ from muntin.aggregates.identity import Identity
 from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
+from muntin.query.ahead import moment, near
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.changing import Change, left_of
 from muntin.query.feeding import Feeding
@@ -70,14 +71,15 @@ class Operator:
 
     # Rows come in
 
-    def process(self, data: Any) -> pa.Table:
+    def process(self, data: Any, *, now: Any = None) -> pa.Table:
         """Take a batch of rows; return results at once if the stream is ordered, else an empty table.
 
-        All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
+        All of the batch is taken in, or nothing of it. `now` takes the place of the clock where the
+        query has a `max_ahead`. Cost: O(rows), whatever the windows.
         """
         with self._calls as journal:
             self._note(journal)
-            table = self._process(data, journal)
+            table = self._process(data, now, journal)
             if self.query.ordered:
                 forget_lives(self._state, self.query.ordered, journal)
             self._give_back(journal)
@@ -93,8 +95,10 @@ class Operator:
         journal.fields(self)
         self._state.note(journal)
 
-    def _process(self, data: Any, journal: Journal) -> pa.Table:
-        batch = self._needs.read(data, self._state.time_type)
+    def _process(self, data: Any, now: Any, journal: Journal) -> pa.Table:
+        read = self._needs.read(data, self._state.time_type)
+        batch = near(read, self.query, now)
+        self._leave_out(read.rows - batch.rows)
         batch = fit_columns(batch, self._state.aggregates, self.query.on_bad_row)
         self._state.counters.bad_times += batch.bad_times
         self._state.counters.bad_rows += batch.bad_rows
@@ -115,6 +119,16 @@ class Operator:
         if not self.query.ordered:
             return self._table([])
         return self._report([self._upto(lane) for lane in self._state.lanes], journal)
+
+    def leave_out(self, rows: int) -> None:
+        """Count rows that were dropped before they came here, because they were ahead of the clock."""
+        with self._calls as journal:
+            self._note(journal)
+            self._leave_out(rows)
+
+    def _leave_out(self, rows: int) -> None:
+        self._state.counters.rows += rows
+        self._state.counters.dropped += rows
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -380,19 +394,13 @@ class Operator:
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
             return None if self._state.latest == ALWAYS else self._state.latest - self.query.delay
-        if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return max(-FAR, min(int(watermark), END_OF_TIME))
-        try:
-            time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
-            raise TypeError(f"a watermark is a time, got {watermark!r}") from error
-        return max(-FAR, min(time, END_OF_TIME))
+        return max(-FAR, min(moment("a watermark", watermark), END_OF_TIME))
 
-    def finish(self, data: Any) -> pa.Table:
+    def finish(self, data: Any, *, now: Any = None) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
         with self._calls as journal:
             self._note(journal)
-            first = self._process(data, journal)
+            first = self._process(data, now, journal)
             last = self._complete(journal)
             return pa.concat_tables([first, last]) if first.num_rows else last
 

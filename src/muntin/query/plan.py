@@ -108,6 +108,8 @@ class Plan:
             when = "each advance" if self.query.early is True else f"each {self.query.early}"
             early = [n for lane in self.lanes if lane.kind in REPORTED_EARLY for n in lane.windows]
             lines.append(f"early results of {', '.join(early)} at {when}")
+        if self.query.ahead is not None:
+            lines.append(f"rows more than {self.query.max_ahead} ahead of the clock are dropped")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [

@@ -54,7 +54,8 @@ class Query:
     life of the key begins, as if it were another key, and nothing of the one before is kept. With
     `early=True` each advance also reports windows that are not complete and have changed, and with
     `early="10 s"` each that passes a multiple of that: their `kind` is "early", and the row of kind
-    "result" takes their place.
+    "result" takes their place. With `max_ahead="1 day"` a row whose time is more than that ahead of the
+    clock is dropped and counted, and does not move the watermark.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -81,10 +82,12 @@ class Query:
     _least: ClassVar[int] = 1  # how many windows and aggregates there must be
     idle: Any = None
     early: Any = None
+    max_ahead: Any = None
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
     limit: int | None = field(init=False, repr=False)
     early_every: int | None = field(init=False, repr=False)
+    ahead: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.keys
@@ -97,6 +100,8 @@ class Query:
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
         limit = None if self.idle is None else _duration("idle", self.idle)
         object.__setattr__(self, "limit", limit)
+        ahead = None if self.max_ahead is None else _duration("max_ahead", self.max_ahead)
+        object.__setattr__(self, "ahead", ahead)
         if not isinstance(self.time, str):
             raise TypeError(f"time is the name of a column, got {self.time!r}")
         if self.emit not in EMITS:
@@ -204,14 +209,18 @@ class Query:
             "watermark, lateness": f"{self.watermark or 0}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
+            **({} if self.ahead is None else {"max_ahead": str(self.max_ahead)}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
         return f"<table>{cells}</table>"
 
-    def run(self, data: Any, plan: str = "auto") -> Any:
-        """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
-        return self.operator(plan).finish(data)
+    def run(self, data: Any, plan: str = "auto", *, now: Any = None) -> Any:
+        """Return all windows over a whole table, in order or not, as a pyarrow.Table.
+
+        `now` takes the place of the clock where the query has a `max_ahead`.
+        """
+        return self.operator(plan).finish(data, now=now)
 
 
 class LeftOfQuery(Query):
@@ -363,9 +372,9 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
 def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
-    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, `early`,
-    and `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ
-    (`changing`).
+    Not part of it is what a stream that stopped may choose again: `watermark`, `max_ahead`,
+    `on_bad_time`, `early`, and `overflow` of aggregates. Of two states, windows, aggregates and lateness
+    may differ (`changing`).
     """
     return {
         "time": query.time,

@@ -3,6 +3,7 @@
 import pickle
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -26,6 +27,7 @@ from muntin.query.native import ENGINES
 from muntin.query.query import Query
 from muntin.query.requirements import Requirements
 from muntin.spark.batch import batch_results
+from muntin.spark.clock import FAR, guarded, near_frame
 from muntin.spark.native_windows import (
     DELAY,
     WindowsPlan,
@@ -76,15 +78,17 @@ def aggregate(
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
+    asked, query = query, replace(query, max_ahead=None)  # what is ahead is dropped before
     packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
-    if choose(engine, query, df, plan, mode).native:
+    if choose(engine, asked, df, plan, mode).native:
         if df.isStreaming:
             _held(df, query)  # or an error
         return native_windows(df, query, schema, metrics)
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
-        return batch_results(_selected(df, query, names), packing, schema, partitions)
-    rows = _selected(_watermarked(df, query), query, names)
+        near = df if asked.ahead is None else near_frame(df, asked)
+        return batch_results(_selected(near, query, names), packing, schema, partitions)
+    rows = _selected(_watermarked(df, asked), query, names)
     return stream_results(rows, packing, schema, mode, metrics)
 
 
@@ -179,9 +183,11 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
             f"state needs Spark's RocksDB store, and {PROVIDER} is {provider}: start with "
             f"muntin.spark.session(), or set it to {ROCKSDB}"
         )
-    if _held(df, query) is None:
-        return df.withWatermark(query.time, f"{query.delay} microseconds")
-    return df
+    if _held(df, query) is not None:
+        return df
+    if query.ahead is not None:
+        return guarded(df, query)
+    return df.withWatermark(query.time, f"{query.delay} microseconds")
 
 
 def _held(df: DataFrame, query: Query) -> int | None:
@@ -192,6 +198,11 @@ def _held(df: DataFrame, query: Query) -> int | None:
         raise ValueError(
             f"the stream has no watermark on {query.time!r}: say in the query how late rows may be "
             "(watermark='10 seconds'), or call withWatermark before"
+        )
+    if held is not None and query.ahead is not None:
+        raise ValueError(
+            f"the stream has a watermark on {query.time!r} already, which rows ahead of the clock move: "
+            "leave withWatermark out, and say watermark= in the query beside max_ahead"
         )
     if held is not None and query.watermark is not None and query.delay != 1000 * held:
         raise ValueError(
@@ -207,7 +218,8 @@ def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
     if isinstance(df.schema[query.time].dataType, TimestampType):
         moment = F.unix_micros(moment)
     columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
-    return df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+    named = [column.alias(name) for column, name in zip(columns, names, strict=True)]
+    return df.select(*named, *([FAR] if FAR in df.columns else []))
 
 
 def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:

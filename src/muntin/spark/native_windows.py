@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from muntin.query.native import why_not_faster, why_not_grouped
 from muntin.query.query import Query
+from muntin.spark.clock import as_micros
 from muntin.spark.native_frames import (
     ROW,
     fitting,
@@ -46,7 +47,6 @@ KEYS = (
     DecimalType,
 )  # fmt: skip
 WINDOW, BOUNDS = "__muntin_window", ("start", "end")
-LOCAL_ZERO = "timestamp_ntz'1970-01-01 00:00:00'"
 UNKNOWN = 1 << 60
 """From here on a number of bytes stands for one that Spark does not know."""
 FURTHEST = 1 << 62
@@ -165,8 +165,7 @@ def _moment(time: Column, query: Query, kind: DataType, least: int) -> Column:
             "rows out with on_bad_time='drop'"
         )
     )
-    zero = "timestamp_seconds(0)" if isinstance(kind, TimestampType) else LOCAL_ZERO
-    micros = F.timestamp_diff("MICROSECOND", F.expr(zero), time)
+    micros = as_micros(time, kind)
     far = F.raise_error(
         F.concat(
             F.lit(f"OverflowError: the time of a row (column {query.time!r}), "),

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from muntin.spark.packing import Packing, grouping_keys
+from muntin.spark.clock import near_rows
+from muntin.spark.packing import Packing, grouping_keys, left_out
 from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
 from muntin.spark.shard import Copies, Shard
 from muntin.spark.state_map import BLOCKS, StateMap
@@ -92,7 +93,10 @@ class Packer:
 
     def _packed(self, table: pa.Table, shards: int, part: int, piece: int) -> pa.RecordBatch:
         keys = grouping_keys(shards)
-        packed = list(self._packing.pack(table.cast(self._packing.schema), shards))
+        near, far = near_rows(table)
+        packed = list(self._packing.pack(near.cast(self._packing.schema), shards))
+        if far:
+            packed.append((0, left_out(far)))
         columns = {
             "shard": pa.array([keys[shard] for shard, _ in packed], pa.int32()),
             "part": pa.array([part] * len(packed), pa.int32()),
