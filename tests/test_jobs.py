@@ -81,6 +81,54 @@ def write(folder: Path, **tables: str) -> Path:
     return file
 
 
+# Columns
+
+SCHEMA = (
+    """schema = "`at` timestamp, plug string comment 'of (it, <', watts: double, at.more int" """
+)
+FILES = 'format = "csv"\npath = "readings"\n'
+KNOWN = {
+    "schema": (FILES + SCHEMA, {}, ""),
+    "nested": (
+        FILES + 'schema = "at timestamp, s struct<plug: string, watts: int>, plug int"',
+        {},
+        "watts",
+    ),
+    "decimals": (FILES + 'schema = "at timestamp, plug decimal(9, 2), `wa``tts` int"', {}, "watts"),
+    "time": (FILES + 'schema = "plug string, watts int"', {}, "at"),
+    "case": (FILES + 'schema = "at timestamp, Plug string, watts int"', {}, "plug"),
+    "rate": ('format = "rate"', {}, "at"),
+    "select": (FILES + SCHEMA + '\nselect = ["at", "plug"]', {}, "watts"),
+    "alias": (
+        'format = "rate"\nselect = ["timestamp as at", "1 AS `plug`", "value as watts"]',
+        {},
+        "",
+    ),
+    "all": ('format = "rate"\nselect = ["*", "timestamp at"]', {}, ""),
+    "star": ('format = "rate"\nselect = ["*", "timestamp as at", "1 as plug"]', {}, "watts"),
+    "unknown": ('format = "parquet"\npath = "readings"', {}, ""),
+    "remote": ('format = "csv"\npath = "s3://bucket/x"\nschema = "at timestamp"', {}, ""),
+    "partitions": ('format = "csv"\npath = "by"\nschema = "at timestamp, watts int"', {}, ""),
+    "kafka": ('format = "kafka"\nservers = "h:1"\ntopic = "t"\nschema = "at timestamp"', {}, ""),
+    "sql": (FILES + SCHEMA, {"aggregates": "n = 'Count(where=\"watts > 9 and x\")'"}, ""),
+    "a window": (FILES + SCHEMA, {"windows": "d = 'Delta(\"km\", 5)'"}, "km"),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_explain_knows_which_columns_there_will_be(name, tmp_path):
+    (tmp_path / "by" / "plug=tv").mkdir(parents=True)
+    source, tables, missing = KNOWN[name]
+    if name == "rate" or "rate" in source:
+        tables = {**tables, "query": TABLES["query"] + '\nwatermark = "1 s"'}
+    job = read_job(write(tmp_path, source=source, **tables))
+    if missing:
+        with pytest.raises(JobError, match=rf"\[query\]: no column '{missing}', which the query's"):
+            job.explain()
+    else:
+        assert "state:" in job.explain()
+
+
 # Sinks
 
 

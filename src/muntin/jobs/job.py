@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.jobs import names
+from muntin.jobs.columns import missing_columns
 from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
@@ -39,7 +40,16 @@ class Job:
     engine: str = "auto"
 
     def explain(self) -> str:
-        """Say what is read, how the query will run and why, and what is written; without secrets."""
+        """Say what is read, how the query will run and why, and what is written; without secrets.
+
+        A column that the query needs is a JobError if it is not in the schema that the source has.
+        """
+        missing, there = missing_columns(self.source, self.query)
+        for name, part in missing.items():
+            raise JobError(
+                f"{self.file}, [query]: no column {name!r}, which the query's {part} ask for: the "
+                f"source has {', '.join(there)}; {nearest(name, there)}"
+            )
         lines = [
             f"source: {self.source.describe()}",
             "",

@@ -36,7 +36,7 @@ from muntin.spark.native_windows import (
 )
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
-from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
+from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB, working_copies
 from muntin.spark.sql_conditions import answered
 from muntin.spark.streaming import METRICS, stream_results
 
@@ -79,7 +79,8 @@ def aggregate(
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
     asked, query = query, replace(query, max_ahead=None)  # what is ahead is dropped before
-    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
+    copies = working_copies(df.sparkSession)
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan, copies)
     if choose(engine, asked, df, plan, mode).native:
         if df.isStreaming:
             _held(df, query)  # or an error

@@ -26,6 +26,8 @@ CELLS, AS_ROWS, LEFT_OUT = b"C", b"R", b"L"
 """What a payload begins with: folded rows, rows as they are, or the number of rows that were dropped."""
 MOST_FOLDERS = 8
 """Queries whose folders a process keeps: another one makes its own in some milliseconds."""
+COPIES = 1 << 30
+"""The bytes of working copies that a worker keeps, unless the setting says another number."""
 U32 = 0xFFFFFFFF
 
 
@@ -35,7 +37,8 @@ class Packing:
 
     `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
     query's `identity` is made where the query is written, on the driver: workers compare what they were
-    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs.
+    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs, and
+    `copies` how many bytes of working copies a worker may keep.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Packing:
     empty: pa.Table
     trust_functions: bool = False
     plan: str = "auto"
+    copies: int = COPIES
 
     @cached_property
     def identity(self) -> Identity:

@@ -32,7 +32,8 @@ from muntin.spark.state_map import BLOCKS, StateMap
 PACKED = "shard int, part int, piece int, packed binary"
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
 """Where tasks find the number of partitions: what the checkpoint has, or what the session has."""
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 20, 1 << 26
+"""A piece of a partition is packed when it has so many rows, or so many bytes."""
 METRICS = "muntin"
 
 _copies = Copies()
@@ -107,17 +108,26 @@ class Packer:
 
 
 def large(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put batches together, so that a slice is folded once and not once per batch."""
+    """Put batches together, so that a slice is folded once and not once per batch; cut large ones."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= ROWS_AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
+        for piece in _pieces(batch):
+            held.append(piece)
+            rows += piece.num_rows
+            size += piece.nbytes
+            if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in pieces of about as many bytes as are packed at once."""
+    count = max(1, min(batch.nbytes // BYTES_AT_ONCE, batch.num_rows))
+    rows = max(1, -(-batch.num_rows // count))
+    yield from (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
 
 
 def _partitions(context: TaskContext) -> int:
@@ -194,6 +204,7 @@ class _ShardProcessor(StatefulProcessor):
     def _shard(self, *, begun: bool) -> Shard:
         context = TaskContext.get()
         assert context is not None
+        _copies.most = self._packing.copies
         facts = {
             "partitions": _partitions(context),
             "mode": self._mode,
