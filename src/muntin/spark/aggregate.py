@@ -41,6 +41,7 @@ from muntin.spark.sql_conditions import answered
 from muntin.spark.streaming import METRICS, stream_results
 
 MODES = ("append", "update")
+MOST_SHARDS = 4096
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 UNHASHED = (MapType, ArrayType, VariantType)
 
@@ -55,6 +56,7 @@ def aggregate(
     trust_functions: bool = False,
     plan: str = "auto",
     engine: str = "auto",
+    shards: int | None = None,
 ) -> DataFrame:
     """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
@@ -69,8 +71,12 @@ def aggregate(
     their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
     of `Query.operator`, such as "worst case". A condition `where` of an aggregate may be a text of SQL.
     `engine` says whose windows run: "muntin", or "native" for Spark's own. Of finished data "auto" takes
-    Spark's where they give the same rows in less time; `aggregate_plan` tells.
+    Spark's where they give the same rows in less time; `aggregate_plan` tells. `shards` is how many
+    parts the state of a stream has, for good, and several share a partition; there are as many as
+    partitions unless it is given.
     """
+    if shards is not None and (type(shards) is not int or not 1 <= shards <= MOST_SHARDS):
+        raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, got {shards!r}")
     mode = _checked(df, query, mode, plan, engine)
     df, query = answered(df, query)
     names = _columns(df, query)
@@ -80,7 +86,7 @@ def aggregate(
     schema = _result_schema(df, query, result_types(query, empty, declared))
     asked, query = query, replace(query, max_ahead=None)  # what is ahead is dropped before
     copies = working_copies(df.sparkSession)
-    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan, copies)
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan, copies, shards or 0)
     if choose(engine, asked, df, plan, mode).native:
         if df.isStreaming:
             _held(df, query)  # or an error
