@@ -91,6 +91,8 @@ class Query:
 
     def __post_init__(self) -> None:
         given: Any = self.keys
+        if not hasattr(given, "__iter__"):
+            raise TypeError(f"keys is the name of a column, or several of them, got {given!r}")
         keys = (given,) if isinstance(given, str) else tuple(given)
         object.__setattr__(self, "keys", keys)
         for part in ("windows", "aggregates"):
