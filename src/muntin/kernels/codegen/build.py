@@ -108,8 +108,8 @@ def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
         if _is_hashable(aggregate):
             raise
         raise NotCompilableError(
-            f"aggregate {aggregate.name!r} holds something that can change ({error}), such as an identity "
-            "that is a list; a tuple is one that cannot"
+            f"aggregate {aggregate.name!r} holds something that can change ({error}), such as an "
+            "identity that is a list; a tuple is one that cannot"
         ) from error
 
 
