@@ -40,9 +40,10 @@ from muntin.aggregates import (
     Sum,
     Var,
 )
+from muntin.dataframes.frames import Frame
 from muntin.dataframes.rolling_results import too_large
 from muntin.query.native import is_percentile, is_same
-from muntin.spark.partition_frames import Asked, Frame
+from muntin.spark.partition_frames import Asked
 
 NARROW = (ByteType, ShortType, IntegerType)
 WHOLE = (*NARROW, LongType)

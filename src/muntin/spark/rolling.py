@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampType
 
 from muntin.aggregates import Aggregate
+from muntin.dataframes.frames import Frame
 from muntin.query.native import ENGINES
 from muntin.spark.frame_requests import (
     check_columns,
@@ -37,7 +38,7 @@ from muntin.spark.native_frames import (
     why_not_native,
     why_rounded,
 )
-from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked, Frame
+from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked
 from muntin.spark.result_types import arrow_schema
 
 FEW_STEPS = 10
