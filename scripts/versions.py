@@ -3,9 +3,9 @@
     python -m scripts.versions                          all that the table has
     python -m scripts.versions --only 4.1.4 --folder /tmp/versions
 
-An environment is made with pip, which needs an index of packages and some 600 MB for each; one that is in the
-folder already is used again. What runs in it are the tests of `--tests`. A row is printed for each when it is done,
-and the exit code says whether all were fine.
+An environment is made with pip, which needs an index of packages and some 600 MB for each; one that is
+in the folder already is used again. What runs in it are the tests of `--tests`. A row is printed for
+each when it is done, and the exit code says whether all were fine.
 """
 
 import argparse
