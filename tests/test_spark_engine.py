@@ -209,7 +209,7 @@ def test_the_engine_that_is_faster_is_taken(spark, tmp_path):
     plan = mt.spark.aggregate_plan(little, query)
     assert str(plan).startswith("native: there is little data, and Spark has the same windows")
     results = mt.spark.aggregate(little, query)
-    assert "mapInArrow" not in results._jdf.queryExecution().toString()
+    assert "MapInArrow" not in results._jdf.queryExecution().toString()
     much = spark.range(10_000_000).selectExpr("timestamp_seconds(id) ts", "id v")
     plan = mt.spark.aggregate_plan(much, query)
     assert str(plan).startswith("muntin: over ")
@@ -284,6 +284,10 @@ def test_rows_before_spark_s_first_watermark_are_an_error(spark, tmp_path):
 
 def test_other_arguments_are_errors(spark):
     frame = spark.createDataFrame(some_rows(0))
+    with pytest.raises(TypeError, match="Spark knows the types of 'n'; leave types out"):
+        mt.spark.aggregate(frame, of(), engine="native", types={"n": "int"})
+    declared = mt.spark.aggregate(frame, of(), types={"n": "int"})
+    assert "MapInArrow" in declared._jdf.queryExecution().toString()
     with pytest.raises(ValueError, match="engine must be one of auto, muntin, native, got 'fast'"):
         mt.spark.aggregate(frame, of(), engine="fast")
     with pytest.raises(TypeError, match=r"a DataFrame of Spark, got pandas.*Query.run"):

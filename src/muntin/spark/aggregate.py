@@ -78,6 +78,7 @@ def aggregate(
     if shards is not None and (type(shards) is not int or not 1 <= shards <= MOST_SHARDS):
         raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, got {shards!r}")
     mode = _checked(df, query, mode, plan, engine)
+    engine = _with_types(engine, types)
     df, query = answered(df, query)
     names = _columns(df, query)
     _check_pickles(query)
@@ -136,6 +137,16 @@ def _checked(df: DataFrame, query: Query, mode: str | None, plan: str, engine: s
         )
     query.plan(plan)  # or an error
     return mode
+
+
+def _with_types(engine: str, types: Mapping[str, DataType | str] | None) -> str:
+    """Return the engine for results whose types are declared: Spark's windows have types of their own."""
+    if types and engine == "native":
+        raise TypeError(
+            f"engine='native' cannot be: Spark knows the types of {', '.join(map(repr, types))}; leave "
+            "types out"
+        )
+    return "muntin" if types else engine
 
 
 def _columns(df: DataFrame, query: Query) -> list[str]:
