@@ -140,7 +140,7 @@ def _checked(df: DataFrame, query: Query, mode: str | None, plan: str, engine: s
 
 
 def _with_types(engine: str, types: Mapping[str, DataType | str] | None) -> str:
-    """Return the engine for results whose types are declared: Spark's windows have types of their own."""
+    """Return the engine for results of declared types: Spark's windows have types of their own."""
     if types and engine == "native":
         raise TypeError(
             f"engine='native' cannot be: Spark knows the types of {', '.join(map(repr, types))}; leave "
