@@ -95,7 +95,8 @@ class Packer:
     def _packed(self, table: pa.Table, shards: int, part: int, piece: int) -> pa.RecordBatch:
         keys = grouping_keys(shards)
         near, far = near_rows(table)
-        packed = list(self._packing.pack(near.cast(self._packing.schema), shards))
+        rows = near.cast(self._packing.schema)
+        packed = list(self._packing.pack(rows, shards)) if len(rows) else []
         if far:
             packed.append((0, left_out(far)))
         columns = {
