@@ -131,7 +131,10 @@ def test_sums_that_do_not_fit(spark, overflow, ansi):
         if overflow == "null":
             assert {r["k"]: r["sum"] for r in results.collect()} == {"a": 1, "b": None}
         else:
-            with pytest.raises(PySparkException, match=r"'sum' \(sum\) does not fit bigint.*\"b\""):
+            with pytest.raises(
+                PySparkException,
+                match=r"'sum' \(sum\) does not fit bigint in window 'w' \[.*\) of k='b'",
+            ):
                 results.collect()
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)

@@ -193,9 +193,9 @@ def _framed(
     result = native_result(aggregate, df.schema, lambda column: column.over(window))
     if isinstance(kind, IntegralType):
         row = F.struct(*map(F.col, map(quoted, dict.fromkeys((*asked.keys, asked.order)))))
-        place = f"{name!r} in the frame of row {ROW}"
-        error = too_large(aggregate, place, kind.simpleString())
-        result = fitting(result, kind, aggregate, error, row)
+        place = F.to_json(row, {"ignoreNullFields": "false"})
+        error = too_large(aggregate, f"{name!r} in the frame of row {ROW}", kind.simpleString())
+        result = fitting(result, kind, aggregate, error, place)
     if asked.least is not None:
         counted = F.lit(1) if aggregate.nulls else value_of(aggregate)
         result = F.when(F.count(counted).over(window) >= asked.least, result)
@@ -228,13 +228,12 @@ def native_result(aggregate: Aggregate, schema: StructType, within: Within) -> C
 
 
 def fitting(
-    result: Column, kind: DataType, aggregate: Aggregate, error: Exception, row: Column
+    result: Column, kind: DataType, aggregate: Aggregate, error: Exception, place: Column
 ) -> Column:
-    """Return a whole number in its type; one that does not fit is an error at a row, or null."""
+    """Return a whole number in its type; one that does not fit is an error at a place, or null."""
     fits = result.try_cast(kind)
     if aggregate.overflow == "null":
         return fits
-    place = F.to_json(row, {"ignoreNullFields": "false"})
     before, _, after = f"OverflowError: {error}".partition(ROW)
     raised = F.raise_error(F.concat(F.lit(before), place, F.lit(after)))
     return F.when(result.isNull() | (fits == result), fits).otherwise(raised)

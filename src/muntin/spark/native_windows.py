@@ -194,18 +194,28 @@ def _grouped(df: DataFrame, query: Query, name: str, schema: StructType) -> Data
         "kind": F.lit("result"),
         **dict(zip(query.keys, keys, strict=True)),
     }
-    row = F.struct(*keys, F.lit(name).alias("window"), start, end)
+    place = _place(df, query, start, end)
     for i, (n, aggregate) in enumerate(query.aggregates.items()):
         columns[n], kind = F.col(f"{WINDOW}_{i}"), schema[n].dataType
         if isinstance(kind, IntegralType):
             null = ", or give it overflow='null'" if aggregate.result == "sum" else ""
             error = OverflowError(
                 f"aggregate {n!r} ({aggregate.name}) does not fit {kind.simpleString()} in window "
-                f"{ROW}: convert its column to floats{null}"
+                f"{name!r} {ROW}: convert its column to floats{null}"
             )
-            columns[n] = fitting(columns[n], kind, aggregate, error, row)
+            columns[n] = fitting(columns[n], kind, aggregate, error, place)
     typed = (columns[f.name].cast(f.dataType).alias(f.name) for f in schema.fields)
     return table.select(*typed)
+
+
+def _place(df: DataFrame, query: Query, start: Column, end: Column) -> Column:
+    """Return the bounds and the keys of a window as a text."""
+    parts = [F.lit("["), start.cast("string"), F.lit(", "), end.cast("string"), F.lit(")")]
+    for i, name in enumerate(query.keys):
+        quote = F.lit("'" if isinstance(df.schema[name].dataType, StringType) else "")
+        key = F.concat(quote, F.col(quoted(name)).cast("string"), quote)
+        parts += [F.lit(f"{', ' if i else ' of '}{name}="), F.coalesce(key, F.lit("None"))]
+    return F.concat(*parts)
 
 
 def _window(window: Window, time: str) -> Column:
