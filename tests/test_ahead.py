@@ -104,6 +104,8 @@ def test_errors_change_nothing(name):
 def test_a_negative_one_is_refused():
     with pytest.raises(ValueError, match="max_ahead must not be negative"):
         of(WINDOWS["folded"], max_ahead=-1)
+    with pytest.raises(ValueError, match="max_ahead drops rows before windows see them"):
+        of(WINDOWS["folded"], max_ahead=1, dropped="report")
 
 
 ON_SPARK = {

@@ -23,7 +23,7 @@ import muntin as mt
 from muntin import policies
 from muntin.aggregates import close
 from tests import catalogue
-from tests.window_oracle import WindowOracle, read_results, replay_changes
+from tests.window_oracle import WindowOracle, read_lost, read_results, replay_changes
 
 KEYS = ("room", "plug")
 THIS_YEAR = 1_767_225_600_000_000
@@ -69,6 +69,34 @@ class UntilSum(mt.ContextAwareWindow):
         full = context["sum"] >= self.limit
         context["sum"] += abs(row[self.column] or 0)
         return full
+
+
+class Asked(mt.ContextAwareWindow):
+    """A user's own: rows are in windows that overlap, begin later than they, or are none."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def assign(self, time, row):
+        start = time // 7 * 7
+        near = [(start, start + 7 + row["n"] % self.size)] if row["n"] % 5 else []
+        return [(time + 2, time + 2 + self.size), *near] if row["n"] % 3 == 0 else near
+
+
+class Joined(mt.ContextAwareWindow):
+    """A user's own: what rows stand for is merged, and begins up to so much before them."""
+
+    merging = True
+
+    def __init__(self, size, back=0):
+        self.size, self.back = size, back
+
+    def assign(self, time, row):
+        n = row["n"] * 5 % 17
+        if n == 3:
+            return []
+        own = (time - self.back * (n % 4), time + 1 + n % self.size)
+        return [own, (time + 11, time + 13)] if n > 13 else [own]
 
 
 def seventh(row):
@@ -128,6 +156,16 @@ WINDOWS = {
     "left": st.builds(mt.Policy, st.sampled_from(POLICIES), st.integers(3, 30)),
     "delta": st.builds(lambda n, m: mt.Delta("km", n, m), st.integers(1, 30), small),
 }
+limits = st.one_of(st.none(), st.integers(1, 30))
+ASSIGNED = {
+    "gaps": st.builds(lambda most: mt.Session(column="gap", longest=most), limits),
+    "limited": st.builds(
+        lambda gap, most: mt.Session(gap, longest=most), small, st.integers(1, 30)
+    ),
+    "asked": st.builds(Asked, small),
+    "joined": st.builds(Joined, small),
+}
+WINDOWS |= ASSIGNED
 WITH_CHANGES = dict(WINDOWS)  # those that may be reported only when they change
 few = st.integers(1, 4).map(mt.rows)
 WINDOWS |= {
@@ -224,6 +262,7 @@ def written(drawn, keys, clock, ordered):
             clock += event.step
             t = clock + 5 * key if ordered else clock - event.back
             row = {"t": t, "room": "ab"[key % 2], "plug": key // 2, "n": n, "km": t // 2 * 3}
+            row["gap"] = 1 + n * n % 13
             stream.append({**row, "v": event.v, "x": event.x, "mark": event.mark})
         elif event.kind == "advance":
             stream.append(clock - event.back % 8 + (not ordered))
@@ -278,17 +317,20 @@ def drive(query, stream, plan, process, advance):
     windows=chosen(WINDOWS),
     aggregates=st.sampled_from(AGGREGATES),
     lateness=st.sampled_from([0, 15, 60]),
+    dropped=st.sampled_from(["count", "report"]),
 )
-def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness):
-    oracle = WindowOracle(windows, aggregates, lateness, keys=KEYS)
+def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness, dropped):
+    oracle, lost = WindowOracle(windows, aggregates, lateness, keys=KEYS), []
 
     def advance(watermark, table):
         same(read_results(table, KEYS), oracle.advance(watermark))
 
-    def process(rows, _table):
+    def process(rows, table):
         oracle.process(rows)
+        lost.extend(read_lost(table, KEYS))
+        assert lost == (oracle.lost if dropped == "report" else [])
 
-    query = query_of(windows, aggregates, lateness=lateness)
+    query = query_of(windows, aggregates, lateness=lateness, dropped=dropped)
     counters = drive(query, stream, plan, process, advance).counters
     assert (counters.rows, counters.late) == (oracle.rows, oracle.late)
     assert counters.dropped == oracle.dropped
@@ -300,15 +342,18 @@ def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness)
     stream=streams(ordered=True), windows=chosen(WINDOWS), aggregates=st.sampled_from(AGGREGATES)
 )
 def test_in_an_ordered_stream_results_come_with_the_rows(plan, stream, windows, aggregates):
-    oracle = WindowOracle(windows, aggregates, keys=KEYS, ordered=True)
+    oracle, lost = WindowOracle(windows, aggregates, keys=KEYS, ordered=True), []
 
     def advance(watermark, table):
         same(read_results(table, KEYS), oracle.advance(watermark))
 
     def process(rows, table):
         same(read_results(table, KEYS), oracle.process(rows))
+        lost.extend(read_lost(table, KEYS))
+        assert lost == oracle.lost
 
-    drive(query_of(windows, aggregates, ordered=True), stream, plan, process, advance)
+    query = query_of(windows, aggregates, ordered=True, dropped="report")
+    drive(query, stream, plan, process, advance)
 
 
 @PLANS

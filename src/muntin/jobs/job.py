@@ -16,7 +16,7 @@ from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
 from muntin.jobs.sources import Source, read_source
 from muntin.query.native import ENGINES
-from muntin.query.query import Query
+from muntin.query.query import WINDOW_TIME, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ class Job:
         from muntin.spark import aggregate
 
         rows = self.source.load(spark)
-        return aggregate(
+        results = aggregate(
             rows,
             self.query,
             mode=self.mode,
@@ -81,6 +81,7 @@ class Job:
             engine=self.engine,
             shards=self.shards,
         )
+        return results.drop(WINDOW_TIME)  # nothing reads them as a stream
 
 
 def read_job(file: Path) -> Job:

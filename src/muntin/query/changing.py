@@ -224,6 +224,7 @@ def left_of(
         idle=query.idle,
         early=query.early,
         max_ahead=query.max_ahead,
+        dropped=query.dropped,
     )
 
 

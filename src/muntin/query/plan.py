@@ -15,6 +15,7 @@ from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Fired, Periodic, Ticking, Window
 from muntin.windows.window import (
+    ASSIGNED,
     COLUMN,
     COUNTS,
     FIRED,
@@ -78,7 +79,14 @@ class Plan:
 
     @property
     def why_not_fold(self) -> str:
-        """Why rows cannot be folded into slices before an operator has them; nothing if they can."""
+        """Why rows are not folded into slices before an operator has them; nothing if they are."""
+        if self.query.reports_dropped and self.can_merge:
+            return "each that no window takes is reported"
+        return self._why_not_merge
+
+    @property
+    def _why_not_merge(self) -> str:
+        """Why slices that were folded elsewhere do not serve; nothing if they do."""
         unordered = [n for n, a in self.query.aggregates.items() if not a.commutative]
         others = [n for lane in self.lanes for n in lane.windows if lane.kind != TIME]
         if self.query.ordered:
@@ -96,8 +104,13 @@ class Plan:
 
     @property
     def can_fold(self) -> bool:
-        """Whether rows can be folded into slices before an operator has them."""
+        """Whether rows are folded into slices before an operator has them."""
         return not self.why_not_fold
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether an operator can take slices that were folded elsewhere, maybe before a restart."""
+        return not self._why_not_merge
 
     def __str__(self) -> str:
         stream = "in order" if self.query.ordered else "out of order"
@@ -110,6 +123,8 @@ class Plan:
             lines.append(f"early results of {', '.join(early)} at {when}")
         if self.query.ahead is not None:
             lines.append(f"rows more than {self.query.max_ahead} ahead of the clock are dropped")
+        if self.query.reports_dropped:
+            lines.append("rows that no window takes are reported")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [
@@ -225,6 +240,8 @@ def _keeps_rows(
 ) -> tuple[bool, str]:
     if lane == FIRED:
         return True, "windows end at rows, and a late one moves the numbers of those behind it"
+    if lane == ASSIGNED:
+        return True, "a late row may join windows, or part them"
     if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
     if lane == PUNCTUATION and not query.ordered:
@@ -269,6 +286,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
         return f"the windows that are open or may change{kept}{late}"
     if lane == FIRED:
         return f"the rows of the last windows{late}, and those the watermark has not passed"
+    if lane == ASSIGNED:
+        return f"the rows of windows that are open or may change{late}"
     if lane in FROM_ROWS:
         return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
@@ -298,6 +317,8 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
         return kind if kind == "eager" else "lazy", "a window is one slice"
     if lane == BUCKET:
         return "lazy", "a window is one bucket"
+    if lane == ASSIGNED:
+        return "lazy", "each window is folded from its rows, nothing is shared"
     if lane == TIME and kind == "tuple buffer":
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:

@@ -14,16 +14,18 @@ from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
+    ContextAwareWindow,
     ContextFreeWindow,
     Fired,
     Policy,
     Punctuation,
     Session,
+    SessionOfRows,
     Window,
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
-from muntin.windows.window import COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
+from muntin.windows.window import ASSIGNED, COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -33,9 +35,14 @@ if TYPE_CHECKING:
 COLUMNS = ("window", "start", "end", "kind")
 MEASURES = ("start_measure", "end_measure")
 """Columns of results with windows of time and others: what the bounds are in the windows' measures."""
+WINDOW_TIME = "window_time"
+"""The time of a result for whatever reads it as a stream: the last microsecond of its window."""
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
-REPORTED_EARLY = (TIME, COLUMN, SESSION)
+REPORT = "report"
+DROPPED = ("count", REPORT)
+"""What is done with rows that no window takes."""
+REPORTED_EARLY = (TIME, COLUMN, SESSION, ASSIGNED)
 """The kinds of lanes whose windows are reported early, if that is asked for."""
 
 
@@ -54,8 +61,10 @@ class Query:
     life of the key begins, as if it were another key, and nothing of the one before is kept. With
     `early=True` each advance also reports windows that are not complete and have changed, and with
     `early="10 s"` each that passes a multiple of that: their `kind` is "early", and the row of kind
-    "result" takes their place. With `max_ahead="1 day"` a row whose time is more than that ahead of the
-    clock is dropped and counted, and does not move the watermark.
+    "result" takes their place. Rows that no window takes are counted; with `dropped="report"` `process`
+    returns each of them, too: `kind` is "dropped", `start` is the row's time, and only its keys are not
+    null. With `max_ahead="1 day"` a row whose time is more than that ahead of the clock is dropped and
+    counted, and does not move the watermark.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -82,6 +91,7 @@ class Query:
     _least: ClassVar[int] = 1  # how many windows and aggregates there must be
     idle: Any = None
     early: Any = None
+    dropped: str = "count"
     max_ahead: Any = None
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
@@ -113,7 +123,9 @@ class Query:
                 raise ValueError(
                     f"{part} must be one of {', '.join(BAD)}, got {getattr(self, part)!r}"
                 )
-        _check_windows(self.windows, self._least)
+        if self.dropped not in DROPPED:
+            raise ValueError(f"dropped must be one of {', '.join(DROPPED)}, got {self.dropped!r}")
+        _check_windows(self.windows, self._least, self.time)
         _check_aggregates(self.aggregates, self._least)
         if self._least:
             _check_over(self.windows, self.aggregates)
@@ -122,6 +134,11 @@ class Query:
             _check_idle(self, self.limit)
         _check_fired(self)
         object.__setattr__(self, "early_every", _early(self.early))
+        if self.ahead is not None and self.reports_dropped:
+            raise ValueError(
+                "max_ahead drops rows before windows see them, and dropped='report' cannot report those: "
+                "leave one of them out"
+            )
         if self.early_every is not None and self._least:
             _check_early(self)
 
@@ -144,8 +161,11 @@ class Query:
         names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
         names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
         policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
-        looked_at = [w.predicate for w in self.windows.values() if isinstance(w, Punctuation)]
+        looked_at: list[Any] = [
+            w.predicate for w in self.windows.values() if isinstance(w, Punctuation)
+        ]
         looked_at += [c for policy in policies for c in columns_of(policy.aggregate)]
+        looked_at += [w.column for w in self.windows.values() if isinstance(w, SessionOfRows)]
         names += [c for c in looked_at if isinstance(c, str) and c not in (self.time, *self.keys)]
         return tuple(dict.fromkeys(names))
 
@@ -160,6 +180,16 @@ class Query:
         """Whether start and end are times; where all windows are of rows or a column, they are not."""
         bounds = {window.bounds for window in self.windows.values()}
         return not bounds.isdisjoint((TIMES, FIRED_BY_ROWS)) or not bounds
+
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether there are windows with a time at which they end."""
+        return any(window.ends_in_time for window in self.windows.values())
+
+    @property
+    def reports_dropped(self) -> bool:
+        """Whether each row that no window takes is reported."""
+        return self.dropped == REPORT
 
     @property
     def result_columns(self) -> tuple[str, ...]:
@@ -212,6 +242,7 @@ class Query:
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
             **({} if self.ahead is None else {"max_ahead": str(self.max_ahead)}),
+            **({"dropped rows": "reported"} if self.reports_dropped else {}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
@@ -251,7 +282,7 @@ def _duration(name: str, value: Any) -> int:
     return length
 
 
-def _check_windows(windows: Mapping[str, Window], least: int) -> None:
+def _check_windows(windows: Mapping[str, Window], least: int, time: str) -> None:
     if len(windows) < least:
         raise ValueError(
             "a query needs at least one window: windows={'last hour': Tumbling('1 h')}"
@@ -261,6 +292,10 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
             raise TypeError(f"a window is named by text, got {name!r}")
         if not isinstance(window, Window):
             raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
+        if isinstance(window, SessionOfRows) and window.column == time:
+            raise ValueError(
+                f"the gap of window {name!r} is in a column of its own, not in {time!r}"
+            )
         if isinstance(window, Policy):
             policy = f"policy {window.policy.name} of window {name!r}"
             _check_columns(policy, window.policy.aggregate)
@@ -271,6 +306,11 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
 def _check_idle(query: Query, idle: int) -> None:
     """Refuse an idle time after which a window of time, or a late row, could reach the rows before."""
     for name, window in query.windows.items():
+        if isinstance(window, ContextAwareWindow) and window.assigns:
+            raise ValueError(
+                f"the windows that {name!r} assigns may reach over idle={query.idle!r} without rows: "
+                "leave idle out, which they do not need, or run the window in a query of its own"
+            )
         longest = _longest(window)
         if idle < query.allowed + longest:
             raise ValueError(
@@ -322,7 +362,8 @@ def _longest(window: Window) -> int:
     """
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return window.longest or 0
-    return window.gap if isinstance(window, Session) else 0
+    gap = window.gap if isinstance(window, Session | SessionOfRows) else 0
+    return gap or 0
 
 
 def _check_aggregates(aggregates: Mapping[str, Aggregate], least: int) -> None:
@@ -362,7 +403,7 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{what} is named by text, got {name!r}")
-            if name in (*COLUMNS, *MEASURES):
+            if name in (*COLUMNS, *MEASURES, WINDOW_TIME):
                 raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
     for name in {*keys}:
         if keys.count(name) > 1:
@@ -375,8 +416,8 @@ def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
     Not part of it is what a stream that stopped may choose again: `watermark`, `max_ahead`,
-    `on_bad_time`, `early`, and `overflow` of aggregates. Of two states, windows, aggregates and lateness
-    may differ (`changing`).
+    `on_bad_time`, `early`, `dropped` and `overflow` of aggregates. Of two states, windows, aggregates
+    and lateness may differ (`changing`).
     """
     return {
         "time": query.time,

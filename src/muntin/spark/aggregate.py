@@ -24,25 +24,22 @@ from pyspark.sql.types import (
 )
 
 from muntin.query.native import ENGINES
-from muntin.query.query import Query
+from muntin.query.query import WINDOW_TIME, Query
 from muntin.query.requirements import Requirements
 from muntin.spark.batch import batch_results
+from muntin.spark.chaining import DELAY, Upstream, event_time, upstream, window_time_field
 from muntin.spark.clock import FAR, guarded, near_frame
-from muntin.spark.native_windows import (
-    DELAY,
-    WindowsPlan,
-    choose,
-    native_windows,
-)
+from muntin.spark.native_windows import WindowsPlan, choose, native_windows
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB, working_copies
 from muntin.spark.sql_conditions import answered
-from muntin.spark.streaming import METRICS, stream_results
+from muntin.spark.streaming import METRICS, Chain, stream_results
 
 MODES = ("append", "update")
 MOST_SHARDS = 4096
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+LAST_MICROSECOND = "INTERVAL '0.000001' SECOND"
 UNHASHED = (MapType, ArrayType, VariantType)
 
 
@@ -80,6 +77,8 @@ def aggregate(
     mode = _checked(df, query, mode, plan, engine)
     engine = _with_types(engine, types)
     df, query = answered(df, query)
+    before = _before(df, query, mode, engine)
+    df = df if df.isStreaming else _timed(df, query)
     names = _columns(df, query)
     _check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
@@ -96,8 +95,34 @@ def aggregate(
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
         near = df if asked.ahead is None else near_frame(df, asked)
         return batch_results(_selected(near, query, names), packing, schema, partitions)
-    rows = _selected(_watermarked(df, asked), query, names)
-    return stream_results(rows, packing, schema, mode, metrics)
+    rows = _selected(df if before.depth else _watermarked(df, asked), query, names)
+    time = window_time_field(query, before.behind) if mode == "append" else None
+    told = event_time(query, before.behind) if time else ""
+    metrics = f"{metrics}_{before.depth + 1}" if before.depth and metrics == METRICS else metrics
+    chain = Chain(before.behind, told, metrics)
+    return stream_results(rows, packing, schema.add(time) if time else schema, mode, chain)
+
+
+def _before(df: DataFrame, query: Query, mode: str, engine: str) -> Upstream:
+    """Return what a stream consists of, or say what cannot be over the results of a query."""
+    before = upstream(df, query, mode)
+    if before.depth and query.ahead is not None:
+        raise ValueError(
+            "max_ahead is for rows, and the stream has results of windows: give it to the query before"
+        )
+    if before.depth and engine == "native":
+        raise TypeError(
+            "engine='native' cannot be: the stream has results of windows; leave engine out"
+        )
+    return before
+
+
+def _timed(df: DataFrame, query: Query) -> DataFrame:
+    """Return finished results with their `window_time`, if the query asks for it."""
+    if query.time != WINDOW_TIME or WINDOW_TIME in df.columns or "end" not in df.columns:
+        return df
+    numbers = isinstance(df.schema["end"].dataType, IntegralType)
+    return df.withColumn(WINDOW_TIME, F.col("end") - (1 if numbers else F.expr(LAST_MICROSECOND)))
 
 
 def aggregate_plan(
@@ -111,6 +136,8 @@ def aggregate_plan(
     """Return whose windows `aggregate` takes with the same arguments; print it to see why."""
     mode = _checked(df, query, mode, plan, engine)
     df, query = answered(df, query)
+    _before(df, query, mode, engine)
+    df = df if df.isStreaming else _timed(df, query)
     _columns(df, query)
     return choose(engine, query, df, plan, mode)
 

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from muntin.query.native import why_not_faster, why_not_grouped
 from muntin.query.query import Query
+from muntin.spark.chaining import DELAY
 from muntin.spark.clock import as_micros
 from muntin.spark.native_frames import (
     ROW,
@@ -40,8 +41,6 @@ from muntin.spark.native_frames import (
 )
 from muntin.windows import Session, Sliding, Tumbling, Window
 
-DELAY = "spark.watermarkDelayMs"
-"""Where Spark has the delay of a column's watermark, among the column's metadata."""
 KEYS = (
     IntegralType, BooleanType, StringType, BinaryType, DateType, TimestampType, TimestampNTZType,
     DecimalType,
