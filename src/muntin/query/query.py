@@ -136,7 +136,7 @@ class Query:
         object.__setattr__(self, "early_every", _early(self.early))
         if self.ahead is not None and self.reports_dropped:
             raise ValueError(
-                "max_ahead drops rows before windows see them, and dropped='report' cannot report those: "
+                "max_ahead drops rows before windows see them, so dropped='report' has no part of them: "
                 "leave one of them out"
             )
         if self.early_every is not None and self._least:
