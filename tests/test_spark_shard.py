@@ -252,7 +252,7 @@ def test_another_query_is_refused_with_what_differs() -> None:
             run(Packing(word, other, EMPTY), store, stream(6, 1), copies)
     fresh, packing = MemoryBlocks(), Packing("two", asked, EMPTY)
     Shard(packing, fresh, {"partitions": 2}, Copies()).take([], 1)
-    with pytest.raises(mt.SnapshotError, match="the number of shards was 2 and is 3"):
+    with pytest.raises(mt.SnapshotError, match="partitions was 2 and is 3"):
         Shard(packing, fresh, {"partitions": 3}, Copies()).take([], 2)
 
 

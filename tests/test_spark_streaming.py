@@ -363,7 +363,7 @@ def test_state_that_spark_cut_into_other_partitions_is_refused(spark, tables, tm
     collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
     spark._streamingCheckpointManager.repartition(str(checkpoint), 5)
     write_file(folder, 2, tables[2])
-    with pytest.raises(StreamingQueryException, match=r"no header|shards was 2 and is 5"):
+    with pytest.raises(StreamingQueryException, match=r"no header|partitions was 2 and is 5"):
         collect(mt.spark.aggregate(read_stream(spark, folder), query), checkpoint)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECTIONS = ("source", "query", "windows", "aggregates", "sink", "spark")
-RUNNING = ("plan", "engine", "shards")
+RUNNING = ("plan", "engine")
 """What of [query] says how it runs, and not what it means."""
 PARAMETERS = [f.name for f in fields(Query) if f.init and f.name not in ("windows", "aggregates")]
 
@@ -38,7 +38,6 @@ class Job:
     settings: Mapping[str, Any] = field(repr=False)
     plan: str = "auto"
     engine: str = "auto"
-    shards: int | None = None
 
     def explain(self) -> str:
         """Say what is read, how the query will run and why, and what is written; without secrets.
@@ -73,14 +72,7 @@ class Job:
         from muntin.spark import aggregate
 
         rows = self.source.load(spark)
-        results = aggregate(
-            rows,
-            self.query,
-            mode=self.mode,
-            plan=self.plan,
-            engine=self.engine,
-            shards=self.shards,
-        )
+        results = aggregate(rows, self.query, mode=self.mode, plan=self.plan, engine=self.engine)
         return results.drop(WINDOW_TIME)  # nothing reads them as a stream
 
 
@@ -103,8 +95,7 @@ def read_job(file: Path) -> Job:
         )
     settings = Section(file, "spark", content.get("spark", {})).flat("spark.")
     plan, engine = _plan(sections["query"], query), _engine(sections["query"])
-    shards = sections["query"].get("shards", int, None)
-    return Job(file, source, query, sink, settings, plan, engine, shards)
+    return Job(file, source, query, sink, settings, plan, engine)
 
 
 def _content(file: Path) -> dict[str, Any]:

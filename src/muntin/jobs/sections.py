@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-KINDS = {str: "a text", bool: "true or false", int: "a whole number"}
+KINDS = {str: "a text", bool: "true or false"}
 
 
 class JobError(ValueError):

@@ -37,7 +37,6 @@ from muntin.spark.sql_conditions import answered
 from muntin.spark.streaming import METRICS, Chain, stream_results
 
 MODES = ("append", "update")
-MOST_SHARDS = 4096
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 LAST_MICROSECOND = "INTERVAL '0.000001' SECOND"
 UNHASHED = (MapType, ArrayType, VariantType)
@@ -53,7 +52,6 @@ def aggregate(
     trust_functions: bool = False,
     plan: str = "auto",
     engine: str = "auto",
-    shards: int | None = None,
 ) -> DataFrame:
     """Return the windows of a query over a DataFrame: a stream, or one that is finished.
 
@@ -68,12 +66,8 @@ def aggregate(
     their digests or `version`, and with `trust_functions` they are taken as they are. `plan` is a plan
     of `Query.operator`, such as "worst case". A condition `where` of an aggregate may be a text of SQL.
     `engine` says whose windows run: "muntin", or "native" for Spark's own. Of finished data "auto" takes
-    Spark's where they give the same rows in less time; `aggregate_plan` tells. `shards` is how many
-    parts the state of a stream has, for good, and several share a partition; there are as many as
-    partitions unless it is given.
+    Spark's where they give the same rows in less time; `aggregate_plan` tells.
     """
-    if shards is not None and (type(shards) is not int or not 1 <= shards <= MOST_SHARDS):
-        raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, got {shards!r}")
     mode = _checked(df, query, mode, plan, engine)
     engine = _with_types(engine, types)
     df, query = answered(df, query)
@@ -86,7 +80,7 @@ def aggregate(
     schema = _result_schema(df, query, result_types(query, empty, declared))
     asked, query = query, replace(query, max_ahead=None)  # what is ahead is dropped before
     copies = working_copies(df.sparkSession)
-    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan, copies, shards or 0)
+    packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan, copies)
     if choose(engine, asked, df, plan, mode).native:
         if df.isStreaming:
             _held(df, query)  # or an error

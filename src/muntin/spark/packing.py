@@ -38,8 +38,7 @@ class Packing:
     `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
     query's `identity` is made where the query is written, on the driver: workers compare what they were
     sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs, and
-    `copies` how many bytes of working copies a worker may keep. `shards` is how many a stream has, or 0
-    for as many as its state has partitions.
+    `copies` how many bytes of working copies a worker may keep.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Packing:
     trust_functions: bool = False
     plan: str = "auto"
     copies: int = COPIES
-    shards: int = 0
 
     @cached_property
     def identity(self) -> Identity:
@@ -162,11 +160,7 @@ def _stream(table: pa.Table) -> bytes:
 
 @lru_cache
 def grouping_keys(partitions: int) -> tuple[int, ...]:
-    """Return for each partition a whole number that Spark puts into it, so that each has a shard.
-
-    If there are fewer partitions than asked for, each has as many of them, or nearly: all the same if
-    their number divides the other.
-    """
+    """Return for each partition a whole number that Spark puts into it, so that each has a shard."""
     keys: dict[int, int] = {}
     number = 0
     while len(keys) < partitions:

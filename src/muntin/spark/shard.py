@@ -33,8 +33,6 @@ FORMAT = 6
 HEADER = "header"
 COLUMNS = "columns"
 """The fact that has the names and types of the rows' columns."""
-SHARDS = "partitions"
-"""The fact that has the number of shards, which is that of partitions unless it is given."""
 BASE = "base"
 """A small block that tells of which micro-batch the blocks are, so that it can be read every time."""
 SHORT_LOG = 1 << 16
@@ -207,9 +205,8 @@ class Shard:
         if self._begun or "log/1" in self._store:
             raise SnapshotError(
                 "a shard has no header in the state store. Every shard got one in the first "
-                "micro-batch, so the state was lost, or there were other shards. If it was cut into "
-                "other partitions, give aggregate shards=, the number that there were before; else "
-                "continue with the checkpoint as it was, or begin with a new one"
+                "micro-batch, so the state was lost, or it was cut into other partitions: continue "
+                "with the checkpoint as it was, or begin with a new one"
             )
         return Header(self._packing.identity, self._facts)
 
@@ -412,9 +409,8 @@ def _other_facts(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Say what differs; of columns, those that both have."""
     before, now = (dict(facts.get(COLUMNS, ())) for facts in (saved, wanted))
     pairs = {f"column {name!r}": (before[name], now[name]) for name in before if name in now}
-    others = [name for name in {**saved, **wanted} if name not in (COLUMNS, SHARDS)]
+    others = [name for name in {**saved, **wanted} if name != COLUMNS]
     pairs |= {name: (saved.get(name), wanted.get(name)) for name in others}
-    pairs["the number of shards"] = (saved.get(SHARDS), wanted.get(SHARDS))
     different = [f"{name} was {a!r} and is {b!r}" for name, (a, b) in pairs.items() if a != b]
     return "; ".join(different)
 

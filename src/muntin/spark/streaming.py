@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from muntin.spark.clock import near_rows
 from muntin.spark.packing import Packing, grouping_keys, left_out
 from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
-from muntin.spark.shard import SHARDS, Copies, Shard
+from muntin.spark.shard import Copies, Shard
 from muntin.spark.state_map import BLOCKS, StateMap
 
 PACKED = "shard int, part int, piece int, packed binary"
@@ -65,9 +65,9 @@ def stream_results(
     assert (
         packing.identity
     )  # digests are made here, on the driver: workers compare what they are sent
-    packed = rows.mapInArrow(Packer(packing, packing.shards), PACKED)
+    packed = rows.mapInArrow(Packer(packing), PACKED)
     reports = Reports(schema)
-    begun = rows.sparkSession.range(1).mapInArrow(_AllShards(packing.shards), "shard int")
+    begun = rows.sparkSession.range(1).mapInArrow(_all_shards, "shard int")
     reported = packed.groupBy("shard").transformWithStateInPandas(
         _ShardProcessor(packing, reports, chain.behind + delay, mode),
         reports.told,
@@ -151,19 +151,13 @@ def _partitions(context: TaskContext) -> int:
     return next(int(number) for number in [*found, "200"] if number)
 
 
-class _AllShards:
-    """Gives the grouping keys of all shards, for each of which a header is written at first."""
-
-    def __init__(self, shards: int) -> None:
-        self._shards = shards
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        for batch in batches:
-            shards = self._shards or _partitions(context)
-            keys = grouping_keys(shards) if batch.num_rows else ()
-            yield pa.RecordBatch.from_pydict({"shard": pa.array(keys, pa.int32())})
+def _all_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the grouping keys of all shards, for each of which a header is written at first."""
+    context = TaskContext.get()
+    assert context is not None
+    for batch in batches:
+        keys = grouping_keys(_partitions(context)) if batch.num_rows else ()
+        yield pa.RecordBatch.from_pydict({"shard": pa.array(keys, pa.int32())})
 
 
 class _ShardProcessor(StatefulProcessor):
@@ -227,7 +221,7 @@ class _ShardProcessor(StatefulProcessor):
         assert context is not None
         _copies.most = self._packing.copies
         facts = {
-            SHARDS: self._packing.shards or _partitions(context),
+            "partitions": _partitions(context),
             "mode": self._mode,
             "columns": [(field.name, str(field.type)) for field in self._packing.empty.schema],
         }
