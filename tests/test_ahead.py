@@ -158,7 +158,7 @@ def test_finished_data_is_without_them_too(spark, tmp_path):
     with pytest.raises(TypeError, match="max_ahead goes by the clock, and the time 't' is bigint"):
         mt.spark.aggregate(frame.withColumn("t", frame.v), of({"w": mt.Tumbling(5)}, max_ahead=5))
     write_files(tmp_path, [random_rows(0, 0)])
-    stream = read_stream(spark, tmp_path).withWatermark("ts", "1 s")
+    stream = read_stream(spark, tmp_path).withWatermark("ts", "1 second")
     query = mt.Query(time="ts", windows=windows, aggregates={"n": mt.Count()}, max_ahead="1 day")
     with pytest.raises(ValueError, match="has a watermark on 'ts' already, which rows ahead"):
         mt.spark.aggregate(stream, query)
