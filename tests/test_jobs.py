@@ -64,6 +64,7 @@ WINDOWS = {
     ),
 }
 ARGUMENTS = {
+    "time": "at", "halflife": "10 min", "alpha": 0.5, "span": 9, "adjust": False,
     "value": "watts", "edges": [-1, 0, 2.5], "method": "dense",
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
@@ -143,6 +144,8 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     if len(given) < len(parameters):  # columns of any number come one after the other
         columns = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         several = [*map(given.pop, columns), "x", "z"]
+    if name == "Ewm":  # which takes one of these, and the time with only one of them
+        given = {key: given[key] for key in ("column", "alpha", "adjust", "where")}
     written = [*map(repr, several), *(f"{key}={value!r}" for key, value in given.items())]
     found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **given)
     for fact in ("name", "columns", "nulls", "rank", "overflow", "where", "parameters"):

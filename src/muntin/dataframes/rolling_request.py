@@ -8,7 +8,7 @@ import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import refuse_conditions
-from muntin.dataframes.column_types import ColumnType, check_takes
+from muntin.dataframes.column_types import ColumnType, check_types, in_units
 from muntin.dataframes.columns import Array, Column, is_frame, kind_of, read
 from muntin.kernels.rolling_columns import Rows
 from muntin.kernels.spans import CLOSED, Groups, Spans, group_time_spans, row_spans, time_spans
@@ -134,9 +134,10 @@ def read_request(
         raise TypeError(
             f"{aggregate.name} takes {picked} columns: rolling((values, arguments), ...)"
         )
-    for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
-        called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"
-        check_takes(aggregate.name, aggregate, called, ColumnType.of(column))
+    kinds = [ColumnType.of(column) for column in columns]
+    called = [f"column {name!r}" for name in aggregate.columns] or ["the values"] * len(columns)
+    check_types(aggregate.name, aggregate, list(zip(called, kinds, strict=False)))
+    aggregate = in_units(aggregate, kinds)
     rows = len(columns[0].values)
     for i, column in enumerate(columns):
         _same_length(f"column {i}", len(column.values), rows)
