@@ -173,7 +173,7 @@ def test_edges(aggregate, values, expected):
 PLANS = ("auto", "eager", "buckets", "tuple buffer")
 COLUMNS = {
     "float64": (pa.float64(), pa.timestamp("ns", "UTC")),
-    "decimal": (pa.decimal128(20, 3), pa.timestamp("s")),
+    "decimal": (pa.decimal128(30, 3), pa.timestamp("s")),
 }
 
 
