@@ -267,3 +267,12 @@ def check(found, wanted):
 def test_what_makes_no_sense_is_refused(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_columns_of_frames_by_keys():
+    stamps = pd.date_range("2026-01-01", periods=6, freq="s")
+    frame = pd.DataFrame({"at": stamps, "k": list("aabbab"), "v": [1.0, 5.0, 3.0, 9.0, 2.0, 4.0]})
+    aggregates = {"rate": mt.Rate("v", time="at"), "top": mt.TopBy(1, "v", "v", "k")}
+    found = mt.rolling(frame, {"two": 2}, aggregates, on="at", by=["k"], min_periods=1)
+    assert close(found["two_rate"].tolist(), [nan, 4.0, nan, 6.0, 2 / 3, 2.0])
+    assert found["two_top"].tolist()[4] == [(5.0, "a")]

@@ -48,8 +48,8 @@ class Column:
 
     def take(self, order: Any) -> "Column":
         """Return the column with its rows in another order."""
-        valid = None if self.valid is None else self.valid[order]
-        return replace(self, values=self.values[order], valid=valid)
+        valid = None if self.valid is None else self.valid.take(order)
+        return replace(self, values=self.values.take(order), valid=valid)
 
     def objects(self, *, exact: bool = False) -> list[Any]:
         """Return the values as Python objects, null as None; moments are in UTC.

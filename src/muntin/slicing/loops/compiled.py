@@ -6,10 +6,12 @@ from types import ModuleType
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.slicing.loops import (
     arena_moves,
+    early_reports,
     fired_windows,
     grid_reports,
     grid_slices,
     last_rows,
+    left_rows,
     policy_rules,
     punctuated_slices,
     session_slices,
@@ -23,9 +25,11 @@ def compiled_loops() -> ModuleType:
         arena_moves,
         grid_slices,
         grid_reports,
+        early_reports,
         session_slices,
         punctuated_slices,
         last_rows,
         fired_windows,
         policy_rules,
+        left_rows,
     )
