@@ -162,7 +162,7 @@ def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the columns of these names, Arrow's in one piece."""
     if isinstance(data, list | tuple):
         return {name: _few(column) for name, column in _from_rows(data, names).items()}
-    if not (is_frame(data) or isinstance(data, pa.RecordBatch)):
+    if not is_frame(data):
         raise TypeError(
             "a batch is an Arrow table or record batch, a pandas or Polars DataFrame, a dict of "
             f"arrays or a list of dicts, got {type(data).__module__}.{type(data).__qualname__}"

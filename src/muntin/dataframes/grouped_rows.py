@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.dataframes.columns import Array, is_frame, kind_of, read
+from muntin.dataframes.columns import Array, as_arrow_data, is_frame, kind_of, read
+from muntin.dataframes.frame_kinds import column_of, has_column
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.kernels.loops import group_rows
 from muntin.kernels.spans import Groups
@@ -63,12 +64,13 @@ def _keys(values: Any, by: Any) -> dict[str, Any]:
     """Return the columns that rows are grouped by, by their names."""
     if isinstance(by, str):
         return {by: _column(values, by)}
+    by = as_arrow_data(by)
     if not isinstance(by, list | tuple):
         if not _is_column(by):
             raise TypeError(f"by is a column's name, a column, or a list of these, got {by!r}")
         return {_name_of(by, "by"): by}
     names = is_frame(values) and len(by) > 0 and all(isinstance(x, str) for x in by)
-    if names and (len(by) != _rows_of(values) or all(_has(values, x) for x in by)):
+    if names and (len(by) != _rows_of(values) or all(has_column(values, x) for x in by)):
         return {name: _column(values, name) for name in by}
     if any(map(_is_column, by)):
         parts = [(f"by[{i}]", _column(values, x)) for i, x in enumerate(by)]
@@ -78,17 +80,13 @@ def _keys(values: Any, by: Any) -> dict[str, Any]:
 
 def _column(values: Any, part: Any) -> Any:
     if not isinstance(part, str):
-        return part
+        return as_arrow_data(part)
     if not is_frame(values):
         raise TypeError(f"{part!r} names a column, but the values are no frame")
-    if not _has(values, part):
-        raise KeyError(f"by: no column {part!r} in the frame")
-    return values[part]
-
-
-def _has(frame: Any, name: str) -> bool:
-    names = frame.schema.names if kind_of(frame) == "arrow" else frame
-    return name in (names.columns if hasattr(names, "columns") else names)
+    try:
+        return column_of(values, part)
+    except KeyError as error:
+        raise KeyError(f"by: {error.args[0]}") from None
 
 
 def _rows_of(frame: Any) -> int:

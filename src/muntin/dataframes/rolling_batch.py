@@ -13,6 +13,7 @@ import numpy as np
 
 from muntin.aggregators import ALGORITHMS
 from muntin.dataframes.columns import Array
+from muntin.dataframes.frame_kinds import unwrapped
 from muntin.dataframes.rolling_frames import Asked, as_frame, read_asked
 from muntin.dataframes.rolling_request import Request, check_aggregate, request_of
 from muntin.dataframes.rolling_results import Answer, Labels, write
@@ -97,6 +98,7 @@ def rolling(
     """
     options = {"min_periods": min_periods, "closed": closed, "center": center}
     asked = read_asked(size, aggregate, every)
+    values, wrap = unwrapped(values)
     source = _rows(values, asked, on, by)
     requests = {n: request_of(source, s, a, every, options) for n, (s, a) in asked.columns.items()}
     plans = {name: _plan(request, algorithm, threads) for name, request in requests.items()}
@@ -106,7 +108,7 @@ def rolling(
         answers = {name: _answer(requests[name], plan, None) for name, plan in plans.items()}
         first = next(iter(requests.values()))
         columns = {name: answer.written for name, answer in answers.items()}
-        return as_frame(columns, next(iter(answers.values())).ticks, first)
+        return wrap(as_frame(columns, next(iter(answers.values())).ticks, first))
     ((name, request),) = requests.items()
     if out is not None:
         _check_out(out, request)
@@ -115,7 +117,7 @@ def rolling(
         return with_ticks(answer.written, answer.ticks, request)
     if out is not None and answer.written is not out:
         out[:] = answer.written
-    return answer.written if out is None else out
+    return wrap(answer.written) if out is None else out
 
 
 def _rows(values: Any, asked: Asked, on: Any, by: Any) -> RollingRows:
@@ -158,7 +160,7 @@ def rolling_plan(values: Any, size: Any, aggregate: Any, **options: Any) -> Any:
         raise TypeError(f"rolling_plan does not take {', '.join(sorted(unknown))}")
     given = {**defaults, **options}
     asked = read_asked(size, aggregate, given["every"])
-    source = _rows(values, asked, given.pop("on"), given.pop("by"))
+    source = _rows(unwrapped(values)[0], asked, given.pop("on"), given.pop("by"))
     every = given.pop("every")
     plans = {
         name: _plan(request_of(source, s, a, every, given), algorithm, threads)

@@ -9,10 +9,11 @@ import numpy as np
 from muntin.aggregates import Aggregate
 from muntin.dataframes.column_types import ColumnType, check_types
 from muntin.dataframes.columns import Array, Column, is_frame, kind_of, read
+from muntin.dataframes.frame_kinds import column_of
 from muntin.dataframes.grouped_rows import GroupedRows, group
 from muntin.kernels.spans import Groups
 
-UNITS = {"s": 1_000_000, "ms": 1_000}
+UNITS = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
 LAST_TIME = 2**63 - 1
 
 
@@ -104,7 +105,7 @@ class RollingRows:
             parts = self.values if several else (self.values,)
             return [(f"column {i}", part) for i, part in enumerate(parts)]
         if aggregate.columns:
-            return [(f"column {n!r}", _of_frame(self.values, n)) for n in aggregate.columns]
+            return [(f"column {n!r}", column_of(self.values, n)) for n in aggregate.columns]
         if aggregate.counts_rows:
             return [("rows", np.zeros(self.rows, np.int64))]
         raise TypeError(f"{aggregate.name} over a frame must name its columns, as in Max('watts')")
@@ -124,7 +125,7 @@ def read_rows(
     kind, first = kind_of(values), values
     if is_frame(values):
         named = next((a.columns[0] for a in aggregates if a.columns), None)
-        first = values if named is None else _of_frame(values, named)
+        first = values if named is None else column_of(values, named)
         kind = kind_of(first) if isinstance(values, dict) else kind
     elif isinstance(values, tuple) and values and not np.isscalar(values[0]):
         first = values[0]
@@ -161,19 +162,12 @@ def _length_of(first: Any) -> int:
     return first.num_rows if hasattr(first, "num_rows") else len(first)
 
 
-def _of_frame(frame: Any, name: str) -> Any:
-    try:
-        return frame[name]
-    except (KeyError, IndexError) as error:
-        raise KeyError(f"no column {error} in the frame") from error
-
-
 def _named(values: Any, column: Any) -> Any:
     """Return a column that was given by its name or as it is."""
     if isinstance(column, str):
         if not is_frame(values):
             raise TypeError(f"{column!r} names a column, but the values are no frame")
-        return values[column]
+        return column_of(values, column)
     return column
 
 
@@ -191,7 +185,7 @@ def whole_times(stamps: Column, rows: int) -> Array:
     if stamps.valid is not None:
         raise ValueError(f"the time of row {int(np.argmin(stamps.valid))} is null")
     unit = np.datetime_data(stamps.dtype)[0] if stamps.dtype.kind in "mM" else ""
-    if unit not in ("", "s", "ms", "us", "ns"):
+    if unit not in ("", *UNITS, "us", "ns"):
         raise TypeError(f"times in units of {unit} are too coarse; convert them to datetime64[us]")
     factor = UNITS.get(unit, 1)
     furthest = LAST_TIME // factor
