@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
+    asking,
     break_even,
     check,
     combines,
@@ -46,6 +47,7 @@ MEASURED = {
     "slicing": slicing,
     "single_rows": single_rows,
     "firing": firing,
+    "asking": asking,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
