@@ -18,6 +18,7 @@ from benchmarks import (
     break_even,
     check,
     combines,
+    court,
     firing,
     kernels,
     latency,
@@ -62,8 +63,9 @@ DRAWN = {
     "slicing_plots": slicing_plots,
     "store_plots": store_plots,
 }
+TOLD = {"court": court}
 PAPERS = "papers"
-NAMES = (*MEASURED, *DRAWN, PAPERS)
+NAMES = (*MEASURED, *DRAWN, *TOLD, PAPERS)
 
 
 def main() -> None:
@@ -83,7 +85,7 @@ def main() -> None:
     findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
     if findings:
         show(console, findings)
-    for name, module in DRAWN.items():
+    for name, module in {**DRAWN, **TOLD}.items():
         if name in what or drawn(name, what):
             module.main(console, scale)
     if PAPERS in what and not arguments.check:

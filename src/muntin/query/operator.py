@@ -414,7 +414,7 @@ class Operator:
             return self._complete(journal)
 
     def _complete(self, journal: Journal) -> pa.Table:
-        if not self._state.lanes:
+        if not self._state.lanes or self._state.latest == ALWAYS:  # no row has come
             return self._table([])
         self._feeding(journal).release(NEVER, NEVER)
         latest, idle = self._state.latest, self.query.limit
