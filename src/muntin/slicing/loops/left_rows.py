@@ -18,7 +18,8 @@ from muntin.slicing.loops.policy_rules import (
     add_value,
     begin_standing,
     expire_by_rules,
-    leave_by_rules,
+    leave_in_turn,
+    link,
     run_of,
 )
 from muntin.slicing.tables import (
@@ -117,6 +118,8 @@ def stand_again(rows: PolicyRows, k: Any, origin: Any, lo: Any, hi: Any, rules: 
             add_value(rows, k, p, 1, rules)
         if rules.run:
             run_of(rows, k, origin, lo, p, rules)
+        if rules.linked:
+            link(rows, k, origin, lo, p, rules)
 
 
 @entry
@@ -149,9 +152,8 @@ def walk_by_rules(
             if end > last:
                 break
             came, lines[m, WALKED_LO] = at, lo
-            while at < tail and table[at, ROW_TIME] < end:
-                lo = leave_by_rules(rows, k, origin, lo, at, rules)
-                at += 1
+            at = find(table, at, tail, end)
+            lo = leave_in_turn(rows, k, origin, lo, came, at, rules)
             some = came < at or lines[m, WALKED_LO] < came
             if timed:
                 lo = expire_by_rules(rows, k, lo, at, end, rules)
