@@ -5,8 +5,6 @@ import re
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 MICROSECONDS: dict[str, int | Fraction] = {
     "ns": Fraction(1, 1000),
     "us": 1,
@@ -168,7 +166,7 @@ def nanoseconds_since_epoch(name: str, moment: Any) -> int:
 def _of_numpy(name: str, moment: Any) -> int:
     if moment.dtype.kind in "iu":
         return int(moment) * 1000
-    unit, count = np.datetime_data(moment.dtype) if moment.dtype.kind == "M" else ("", 1)
-    if unit not in UNIT_NANOSECONDS or count != 1 or moment != moment:
+    unit = moment.dtype.str[4:-1] if moment.dtype.kind == "M" else ""
+    if unit not in UNIT_NANOSECONDS or moment != moment:
         raise TypeError(f"{name}: a time is a moment or a whole number, got {moment!r}")
     return int(moment.astype("int64")) * UNIT_NANOSECONDS[unit]
