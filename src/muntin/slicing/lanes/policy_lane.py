@@ -7,6 +7,7 @@ were left at it are kept.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from muntin.aggregators import Amta
 from muntin.journal import Journal
+from muntin.slicing.held_items import HeldItems, Look
 from muntin.slicing.lane import Setting
 from muntin.slicing.lanes.context_state import ContextState
 from muntin.slicing.lanes.row_lane import ROW, as_lines
@@ -75,6 +77,25 @@ class PolicyLane(TickLane):
             alive |= self._changed.alive(self.keys, self.lateness.past(self._time))
         alive[list(self._states)] = True
         return alive
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        ends = np.array([self._settled_at(key) for key in keys.tolist()], np.int64)
+        rows = self.kept.places(keys, ends) - self.kept.runs.head[keys]
+        return replace(super().held(keys, journal), settled=rows)
+
+    def lacks(self, name: str, look: Look) -> Array:
+        del name
+        time = self._time[look.keys if self._ordered else np.zeros(len(look.keys), np.int64)]
+        forgotten = (self._first_rank[look.keys] > 0) & (look.time < time)
+        settled = np.array([self._settled_at(key) for key in look.keys.tolist()], np.int64)
+        lacking: Array = np.where(settled == ALWAYS, forgotten, look.time < settled)
+        return lacking
+
+    def _settled_at(self, key: int) -> int:
+        """Return an end at which all kept rows before it were left, and are known to be; or ALWAYS."""
+        state = self._states.get(key)
+        dropped = self._first_rank[key] > 0
+        return min(state.reported, default=ALWAYS) if state is not None and dropped else ALWAYS
 
     def _find(
         self, key: int, meta: Array, after: int, upto: int, final: int
