@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BROWSER := $(VENV)/.browser
 
-.PHONY: test demo lint bench tables docs clean
+.PHONY: test demo lint bench bench-check tables docs clean
 
 test: lint $(BROWSER)
 	$(BIN)/pytest -n 2 --dist loadfile
@@ -21,7 +21,11 @@ lint: $(READY)
 	$(BIN)/python -m scripts.tables --check
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(WHAT)
+
+# make bench-check WHAT="rolling --quick": what got slower since the results that are kept?
+bench-check: $(READY)
+	$(BIN)/python -m benchmarks --check $(WHAT)
 
 tables: $(READY)
 	$(BIN)/python -m scripts.tables

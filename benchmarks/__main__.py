@@ -1,16 +1,21 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [rolling kernels latency slicing ... papers]`.
+"""Run the benchmarks: `python -m benchmarks [--quick] [--check] [rolling kernels latency ... papers]`.
 
 What is measured ends in one table, what is drawn in pictures; `papers` draws all and makes one page.
+Each benchmark keeps its results in `benchmarks/results`, a quick run in `benchmarks/results/quick`. With
+--check the results that are kept stay, and the new run is compared with them.
 """
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
     break_even,
+    check,
     combines,
     firing,
     kernels,
@@ -61,21 +66,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="*", help=f"any of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="fewer rows, sizes and repeats")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with the last results by ratios"
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.what) - {*NAMES}
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}: any of {', '.join(NAMES)}")
     what = arguments.what or NAMES
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    scale = QUICK if arguments.quick else FULL
+    scale = replace(QUICK if arguments.quick else FULL, checked=arguments.check)
     findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
     if findings:
         show(console, findings)
     for name, module in DRAWN.items():
-        if name in what or PAPERS in what:
+        if name in what or drawn(name, what):
             module.main(console, scale)
-    if PAPERS in what:
+    if PAPERS in what and not arguments.check:
         console.print(f"written: {papers.build(scale)}")
+    if arguments.check:
+        names = [name for name in (*MEASURED, *DRAWN) if name in what or drawn(name, what)]
+        sys.exit(not check.report(console, names, scale))
+
+
+def drawn(name: str, what: Sequence[str]) -> bool:
+    """Whether a picture is drawn because the page of the papers has it."""
+    return PAPERS in what and name in DRAWN
 
 
 def measured(console: Console, name: str, scale: Scale) -> list[Finding]:
@@ -88,7 +104,7 @@ def measured(console: Console, name: str, scale: Scale) -> list[Finding]:
             progress.update(task, description=f"{name}: {label}")
             findings += job()
             progress.advance(task)
-    console.print(f"raw results: {save(name, findings)}")
+    console.print(f"raw results: {save(name, findings, scale)}")
     return findings
 
 

@@ -46,7 +46,7 @@ def main(console: Console, scale: Scale) -> None:
             size = smallest(name, doubles, times, scale)
             points.append({"figure": "Table 3", "panel": "", "who": who, "x": times, "y": size})
             console.print(f"{who}: {times} times as fast from {size or 'never'}")
-    console.print(f"raw results: {save('break_even', points)}")
+    console.print(f"raw results: {save('break_even', points, scale)}")
 
 
 def smallest(name: str, doubles: bool, times: int, scale: Scale) -> int | None:

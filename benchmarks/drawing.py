@@ -112,13 +112,16 @@ def make(console: Console, scale: Scale, name: str, pictures: tuple[Picture, ...
     """Measure what the pictures need, keep it, and draw."""
     points: list[Point] = []
     for picture in track(pictures, description=name.replace("_", " "), console=console):
-        mine = [{"figure": picture.figure, **p} for p in picture.points(scale)]
+        more = "per second" in picture.ylabel
+        mine = [
+            {"figure": picture.figure, "more_is_better": more, **p} for p in picture.points(scale)
+        ]
         points += mine
-        console.print(f"drawn: {draw(picture, mine)}")
-    console.print(f"raw results: {measure.save(name, points)}")
+        console.print(f"drawn: {draw(picture, mine, scale)}")
+    console.print(f"raw results: {measure.save(name, points, scale)}")
 
 
-def draw(picture: Picture, points: list[Point]) -> Path:
+def draw(picture: Picture, points: list[Point], scale: Scale) -> Path:
     """Draw the panels of a figure."""
     columns = min(picture.columns, len(picture.panels))
     rows = math.ceil(len(picture.panels) / columns)
@@ -138,7 +141,7 @@ def draw(picture: Picture, points: list[Point]) -> Path:
             axes.remove()
         legend(figure)
         figure.suptitle(f"{picture.title} ({picture.paper}, {picture.figure})")
-        return written(figure, picture.name)
+        return written(figure, picture.name, scale)
 
 
 def scaled(axes: Any, picture: Picture) -> None:
@@ -251,10 +254,9 @@ def tail(values: np.ndarray) -> Iterator[tuple[float, float]]:
         yield float(count / len(ordered)), float(ordered[count - 1])
 
 
-def written(figure: Any, name: str) -> Path:
+def written(figure: Any, name: str, scale: Scale) -> Path:
     """Save a picture among the results."""
-    measure.RESULTS.mkdir(exist_ok=True)
-    path = measure.RESULTS / f"{name}.png"
+    path = measure.folder(scale) / f"{name}.png"
     figure.savefig(path, dpi=DOTS_PER_INCH)
     plt.close(figure)
     return path

@@ -12,12 +12,15 @@ import tempfile
 from collections.abc import Callable
 
 import numpy as np
+from tests import catalogue
 
 import muntin as mt
 from benchmarks.measure import Finding, Findings, Scale, Target
 
 QUICK = ("Max", "Sum", "Std", "Median")
 TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap")
+WHOLE = ("BitAnd", "BitOr")
+"""Aggregates of whole numbers only."""
 COLD, WARM = Target(3000, at_most=True), Target(50, at_most=True)
 
 PROGRAM = f"""
@@ -26,7 +29,7 @@ import numba, numpy as np, muntin as mt
 import muntin.dataframes.rolling_batch
 
 def run(name, window):
-    x = np.arange(100.0)
+    x = np.arange(100) if name in {WHOLE} else np.arange(100.0)
     values = (x, x) if name in {TWO_COLUMNS} else x
     options = {{"on": np.arange(100)}} if window == "times" else {{}}
     mt.rolling(values, 3, mt.AGGREGATES[name](), min_periods=1, threads=1, **options)
@@ -57,10 +60,13 @@ def built_in() -> list[str]:
     """Return the names of the aggregates that have a kernel."""
     x = np.arange(8.0)
     values = {name: (x, x) if name in TWO_COLUMNS else x for name in mt.AGGREGATES}
+    values |= dict.fromkeys(WHOLE, np.arange(8))
+    made = {name: catalogue.make(name)[0] for name in mt.AGGREGATES}
     return [
         name
-        for name, factory in mt.AGGREGATES.items()
-        if mt.rolling_plan(values[name], 2, factory(), min_periods=1).compiled
+        for name, aggregate in made.items()
+        if (aggregate.kernel or aggregate.rank)
+        and mt.rolling_plan(values[name], 2, aggregate, min_periods=1).compiled
     ]
 
 

@@ -9,14 +9,20 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 
+from muntin._version import __version__
+
 RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("numpy", "numba", "pyarrow", "pandas", "polars", "duckdb", "bottleneck", "pyspark")
+"""The packages whose versions are kept with results."""
 SIZES = (16, 1024, 131072)
 TURNS = 9
 SECONDS_PER_CALL = 1.0
@@ -24,12 +30,13 @@ SECONDS_PER_CALL = 1.0
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to measure: rows, rows of order statistics, and how patiently."""
+    """How much to measure: rows, rows of order statistics, how patiently, and whether to compare."""
 
     rows: int = 10_000_000
     rank_rows: int = 1_000_000
     patience: float = 1.0
     quick: bool = False
+    checked: bool = False
 
 
 FULL = Scale()
@@ -113,10 +120,16 @@ def machine() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of muntin, Python and the packages that take part in benchmarks."""
+    found = {"muntin": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _cpu() -> str:
@@ -126,13 +139,39 @@ def _cpu() -> str:
     return names[0] if names else platform.processor()
 
 
-def save(name: str, results: list[Any]) -> Path:
-    """Write raw results with the machine's facts."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    rows = [_plain(result) if isinstance(result, Finding) else result for result in results]
-    path.write_text(json.dumps({"machine": machine(), "results": rows}, indent=1))
+def kept_folder(scale: Scale) -> Path:
+    """Return where results of this scale are kept; quick ones have a folder of their own."""
+    return RESULTS / "quick" if scale.quick else RESULTS
+
+
+def folder(scale: Scale) -> Path:
+    """Return where a run of this scale writes; one that is compared leaves the kept results alone."""
+    path = kept_folder(scale)
+    path = path / "checked" if scale.checked else path
+    path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def save(name: str, results: list[Any], scale: Scale) -> Path:
+    """Write the results of a benchmark with the date, the machine and the versions."""
+    rows = [_plain(result) if isinstance(result, Finding) else result for result in results]
+    kept = {
+        "benchmark": name,
+        "date": datetime.now(UTC).date().isoformat(),
+        "quick": scale.quick,
+        "machine": machine(),
+        "versions": versions(),
+    }
+    path = folder(scale) / f"{name}.json"
+    lines = ",\n".join(f" {json.dumps(row)}" for row in rows)
+    path.write_text(f'{json.dumps(kept, indent=1)[:-2]},\n "results": [\n{lines}\n]}}\n')
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return what a run has kept."""
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return kept
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

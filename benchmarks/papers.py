@@ -5,7 +5,6 @@ Whether a claim agrees with our runs is read from the points of its figure when 
 """
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -18,7 +17,6 @@ from benchmarks.claims import PAPERS
 from benchmarks.claims.reading import TIE, Claim, Found, Paper, Reading, Section
 from benchmarks.drawing import DOTS_PER_INCH
 from benchmarks.measure import Scale
-from muntin._version import __version__
 
 SOURCES = sorted({section.source for paper in PAPERS for section in paper.sections})
 PAGE_DOTS_PER_INCH = 96
@@ -59,7 +57,7 @@ tr { border-bottom: 1px solid #ddd }
 
 def build(scale: Scale) -> Path:
     """Write the page from the results that are there, and return where it is."""
-    results = {source: read_results(source) for source in SOURCES}
+    results = {source: read_results(source, scale) for source in SOURCES}
     read = {
         paper.key: [(section, readings(section, results)) for section in paper.sections]
         for paper in PAPERS
@@ -67,19 +65,21 @@ def build(scale: Scale) -> Path:
     body = [head(scale), summary(read)]
     for paper in PAPERS:
         body += [opening(paper)]
-        body += [shown(section, found, told) for section, (found, told) in read[paper.key]]
+        body += [shown(section, found, told, scale) for section, (found, told) in read[paper.key]]
         body += [f'<p class="small">Not drawn: {escape(paper.left_out)}</p>']
-    path = measure.RESULTS / "papers.html"
+    path = measure.folder(scale) / "papers.html"
     path.write_text(document("\n".join(body)), encoding="utf-8")
     return path
 
 
-def read_results(source: str) -> list[dict[str, Any]]:
+def read_results(source: str, scale: Scale) -> list[dict[str, Any]]:
     """Return the points that a module has kept."""
-    path = measure.RESULTS / f"{source}.json"
+    path = measure.folder(scale) / f"{source}.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: run python -m benchmarks {source}")
-    return json.loads(path.read_text())["results"]
+        quick = " --quick" if scale.quick else ""
+        raise FileNotFoundError(f"{path} is missing: run python -m benchmarks {source}{quick}")
+    points: list[dict[str, Any]] = measure.load(path)["results"]
+    return points
 
 
 def readings(
@@ -101,7 +101,7 @@ def document(body: str) -> str:
 
 def head(scale: Scale) -> str:
     """Return what the page is, and the machine's facts."""
-    facts = {"muntin": __version__, **measure.machine()}
+    facts = {**measure.versions(), **measure.machine()}
     facts["measured"] = "quick: short runs and fewer sizes" if scale.quick else "in full"
     rows = "".join(line("td", (n, str(f)), [False] * 2, "") for n, f in facts.items())
     return (
@@ -126,13 +126,15 @@ def opening(paper: Paper) -> str:
     )
 
 
-def shown(section: Section, found: Found, told: Iterable[tuple[Claim, Reading]]) -> str:
+def shown(
+    section: Section, found: Found, told: Iterable[tuple[Claim, Reading]], scale: Scale
+) -> str:
     """Return a figure or table with its claims."""
     parts = [f"<h3>{escape(section.where)}: {escape(section.title)}</h3>"]
     if section.setting:
         parts.append(f'<p class="small">{escape(section.setting)}</p>')
     if section.picture:
-        parts.append(picture(section))
+        parts.append(picture(section, scale))
     if section.table:
         parts.append(table(section.table(found)))
     rows = "".join(verdict(claim, reading) for claim, reading in told)
@@ -141,9 +143,9 @@ def shown(section: Section, found: Found, told: Iterable[tuple[Claim, Reading]])
     return "\n".join(parts)
 
 
-def picture(section: Section) -> str:
+def picture(section: Section, scale: Scale) -> str:
     """Return a picture as bytes in the page."""
-    data = (measure.RESULTS / f"{section.picture}.png").read_bytes()
+    data = (measure.folder(scale) / f"{section.picture}.png").read_bytes()
     text = base64.b64encode(data).decode("ascii")
     label = escape(f"{section.where}: {section.title}", quote=True)
     pixels = int.from_bytes(data[PNG_WIDTH])

@@ -14,8 +14,8 @@ from rich.console import Console
 from benchmarks import latency
 from benchmarks.drawing import Picture, Points, make, point, tail
 from benchmarks.measure import Scale, best_times, check_same
-from benchmarks.peers import COMPARISONS, Comparison, Data
 from benchmarks.rolling import normal
+from benchmarks.rolling_peers import COMPARISONS, Comparison, Data
 
 DRAWN = ("max", "std")
 EXPONENTS = range(2, 18)

@@ -15,7 +15,7 @@ import polars as pl
 
 import muntin as mt
 from benchmarks.measure import SIZES, Finding, Findings, Scale, Target, best_times, check_same
-from benchmarks.peers import COMPARISONS, Comparison, Data
+from benchmarks.rolling_peers import COMPARISONS, Comparison, Data
 
 OURS, TWO, COPY, FRESH = "muntin", "muntin, 2 threads", "np.copyto", "np.copyto, new memory"
 INTO = "muntin, out="

@@ -1,7 +1,8 @@
 """What the documents get when they are built: pictures, and tables from the registries.
 
 mkdocs calls the functions `on_...` by their names. A picture is named `pictures/<name>.svg`; a line
-`<!-- algorithms -->`, `<!-- aggregates -->` or `<!-- card: Name -->` becomes a table.
+`<!-- algorithms -->`, `<!-- aggregates -->` or `<!-- card: Name -->` becomes a table. Marks around a
+table that is there already go.
 """
 
 import re
@@ -14,6 +15,7 @@ from scripts import tables
 from scripts.pictures.album import PICTURES, as_svg
 
 MARK = re.compile(r"^<!-- (algorithms|aggregates|card: \w+) -->$", re.MULTILINE)
+AROUND = re.compile(r"^<!-- (\w+) -->\n(.*?)^<!-- /\1 -->$", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -25,7 +27,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Put the tables in their places, and show doctests as a session of Python."""
-    text = MARK.sub(lambda mark: table(mark[1]), markdown)
+    bare = AROUND.sub(lambda mark: mark[2], markdown)
+    text = MARK.sub(lambda mark: table(mark[1]), bare)
     return text.replace("```python\n>>>", "```pycon\n>>>").replace("<BLANKLINE>", "")
 
 

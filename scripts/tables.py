@@ -1,33 +1,52 @@
-"""Write the README's tables from the registries, or check that they are what the registries say."""
+"""Write the tables of README and documents, or check that they are what they are made from.
 
+A table stands between two marks, such as `<!-- algorithms -->` and `<!-- /algorithms -->`. Tables of
+algorithms and aggregates are made from the registries, tables of measured ratios from the results that
+are kept in `benchmarks/results`.
+"""
+
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import muntin as mt
+from tests import catalogue
 
-README = Path(__file__).parent.parent / "README.md"
+import muntin as mt
+from scripts import measured
+
+ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: list[str]) -> int:
     """Renew the tables between their marks; with --check only compare."""
-    text = README.read_text()
-    renewed = between(text, "algorithms", algorithms())
-    renewed = between(renewed, "aggregates", aggregates())
-    if "--check" in arguments:
+    stale = []
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = page.read_text()
+        renewed = filled(text)
         if renewed != text:
-            print("README.md is not what the registries say: run make tables")
-            return 1
-        return 0
-    README.write_text(renewed)
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in arguments:
+                page.write_text(renewed)
+    if stale and "--check" in arguments:
+        print(f"{', '.join(stale)}: tables are not what they are made from: run make tables")
+        return 1
     return 0
 
 
-def between(text: str, name: str, table: str) -> str:
-    """Put the table between its marks."""
-    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    before, rest = text.split(begin)
-    _, after = rest.split(end)
-    return f"{before}{begin}\n{table}\n{end}{after}"
+def filled(text: str) -> str:
+    """Return a page with each table put between its marks.
+
+    >>> filled("<!-- nothing -->\\n<!-- /nothing -->")
+    '<!-- nothing -->\\n<!-- /nothing -->'
+    """
+    for name, table in TABLES.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if begin in text and end in text:
+            inside = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+            made = f"{begin}\n{table()}\n{end}"
+            text = inside.sub(lambda _, made=made: made, text)
+    return text
 
 
 def algorithms() -> str:
@@ -48,7 +67,8 @@ def aggregates() -> str:
     rows = ["| aggregate | what it is | facts |", "|---|---|---|"]
     for name, factory in mt.AGGREGATES.items():
         what = (factory.__doc__ or "").splitlines()[0]
-        rows.append(f"| `{name}` | {what} | {', '.join(facts(factory())) or 'associative'} |")
+        made, _ = catalogue.make(name)
+        rows.append(f"| `{name}` | {what} | {', '.join(facts(made)) or 'associative'} |")
     return "\n".join(rows) + "\n"
 
 
@@ -56,6 +76,14 @@ def facts(aggregate: mt.Aggregate) -> list[str]:
     """Return what the aggregate declares, in words."""
     words = ["commutative", "invertible", "selective", "holistic", "approximate"]
     return [word for word in words if getattr(aggregate, word)]
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "algorithms": algorithms,
+    "aggregates": aggregates,
+    "results": measured.chosen,
+    "measured": measured.everything,
+}
 
 
 if __name__ == "__main__":

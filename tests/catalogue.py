@@ -10,6 +10,7 @@ eighths = st.integers(-400, 400).map(lambda k: k / 8)
 numbers = st.one_of(integers, eighths)
 words = st.sampled_from(["a", "b", "c", "dd", ""])
 pairs = st.tuples(numbers, numbers)
+rows = st.fixed_dictionaries({"v": st.one_of(st.none(), st.integers(0, 5)), "a": words})
 
 INPUTS = {
     "Count": (mt.Count, numbers),
@@ -57,13 +58,26 @@ INPUTS = {
     "Ohlc": (mt.Ohlc, numbers),
     "Vwap": (mt.Vwap, pairs),
     "Drawdown": (mt.Drawdown, st.integers(0, 50)),
+    "Quantiles": (lambda: mt.Quantiles(q=[0.9, 0, 0.5]), numbers),
+    "Rank": (mt.Rank, integers),
+    "Mode": (mt.Mode, st.integers(0, 4)),
+    "Entropy": (mt.Entropy, st.integers(0, 4)),
+    "Histogram": (lambda: mt.Histogram(edges=[-20, -0.5, 0, 30]), numbers),
+    "TopBy": (lambda: mt.TopBy(3), st.one_of(numbers, st.just(float("nan")))),
+    "BottomBy": (lambda: mt.BottomBy(2, "v", "v", "a"), rows),
+    "FirstK": (lambda: mt.FirstK(3), integers),
+    "LastK": (lambda: mt.LastK(2), integers),
 }
 THOROUGH = ("Collect", "Max", "Sum")
 """They meet every algorithm with many examples."""
 OFTEN = ("Count", "Mean", "Var", "ArgMax", "First", "Concat", "Median", "TopK", "LongestRun")
 """They meet every algorithm with some examples, the others with a few."""
-TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap")
-WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK")
+TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap", "TopBy", "BottomBy")
+WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK", "Mode", "Entropy")
+ASKED_FIRST = ("TopBy", "BottomBy", "FirstK", "LastK")
+"""They are told how many rows they are to keep before the columns."""
+ASKED = {"Histogram": {"edges": [-10, 0, 3, 20]}, "Quantiles": {"q": [0.25, 0.9]}}
+"""What some aggregates must be told."""
 OBJECTS = ("Bloom", "CountMin")
 """Their results are objects, which no table can hold."""
 OF_TABLES = [name for name in INPUTS if name not in OBJECTS]
@@ -74,7 +88,8 @@ def of_columns(name, value="v", other="n", word="", **options):
     columns = (
         (value, other) if name in TWO_COLUMNS else (word if word and name in WORDS else value,)
     )
-    return mt.AGGREGATES[name](*columns, **options)
+    first = (3,) if name in ASKED_FIRST else ()
+    return mt.AGGREGATES[name](*first, *columns, **ASKED.get(name, {}), **options)
 
 
 def product_of_three():
@@ -103,4 +118,6 @@ ALL = {**INPUTS, **COMPOSED}
 def make(name):
     """Return the aggregate, and a strategy for its inputs with nulls among them."""
     factory, inputs = ALL[name]
-    return factory(), st.one_of(st.none(), inputs) if name != "own" else inputs
+    aggregate = factory()
+    has_nulls = name != "own" and not aggregate.columns
+    return aggregate, st.one_of(st.none(), inputs) if has_nulls else inputs

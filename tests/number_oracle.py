@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache, reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import and_, or_
 from typing import Any, NamedTuple
 
@@ -217,6 +217,10 @@ def _range_type(kind: pa.DataType) -> pa.DataType | None:
 
 def _float_type(kind: pa.DataType) -> pa.DataType | None:
     return pa.float64() if _is_number(kind) or kinds.is_decimal(kind) else None
+
+
+def _always_float(_kind: pa.DataType) -> pa.DataType:
+    return pa.float64()
 
 
 def _text_type(kind: pa.DataType) -> pa.DataType | None:
@@ -601,6 +605,66 @@ def _line_type(kind: pa.DataType) -> pa.DataType | None:
     return pa.struct(parts) if _float_type(kind) else None
 
 
+def _frequencies(values: list[Any]) -> list[int]:
+    return [sum(_same_value(x, y) for y in values) for x in _distinct(values)]
+
+
+def _mode(values: list[Any], _kind: pa.DataType) -> Any:
+    most = max(_frequencies(values))
+    counts = zip(_distinct(values), _frequencies(values), strict=True)
+    return _ordered([x for x, count in counts if count == most])[0]
+
+
+def _entropy(values: list[Any], _kind: pa.DataType) -> Any:
+    shares = [count / len(values) for count in _frequencies(values)]
+    return Near(-sum(share * math.log(share) for share in shares), 1e-12)
+
+
+def _rank(values: list[Any], _kind: pa.DataType) -> Any:
+    newest = values[-1]
+    below = sum(_above(newest, x) for x in values)
+    return below + (sum(_same_value(newest, x) for x in values) + 1) / 2
+
+
+EDGES = [-7, -0.1, 0.1, Decimal("1.5"), 2**63]
+
+
+def _histogram(values: list[Any], _kind: pa.DataType) -> Any:
+    exact = [Fraction(x) for x in values if not _strange([x])]
+    edges = [Fraction(x) for x in EDGES]
+    bins = [sum(low <= x < high for x in exact) for low, high in pairwise(edges)]
+    return [*bins[:-1], bins[-1] + exact.count(edges[-1])]
+
+
+def _count_list_type(kind: pa.DataType) -> pa.DataType | None:
+    return pa.list_(pa.int64()) if _float_type(kind) else None
+
+
+def _means_type(kind: pa.DataType) -> pa.DataType | None:
+    mean = _mean_type(kind)
+    return mean and pa.list_(mean)
+
+
+def _quantiles(*one: Callable[[list[Any], pa.DataType], Any]) -> Any:
+    return lambda values, kind: [quantile(values, kind) for quantile in one]
+
+
+def _sorted_by_value(k: int, largest: bool) -> Callable[[list[tuple[Any, Any]], pa.DataType], Any]:
+    def rows(pairs: list[tuple[Any, Any]], _kind: pa.DataType) -> Any:
+        left, found = list(pairs), []
+        while left and len(found) < k:
+            values = _ordered([v for v, _ in left])
+            best = next(p for p in left if _same_value(p[0], values[-1 if largest else 0]))
+            left = [pair for pair in left if pair is not best]
+            found.append(best[1])
+        return found
+
+    return rows
+
+
+KEPT: dict[str, Any] = {"nothing": [], "gives_values": True}
+"""What is true of lists of the values themselves."""
+
 AGGREGATES = {
     "Count": _gives_values(mt.Count, _count_type, lambda x, _: len(x), 0),
     "CountDistinct": _gives_values(
@@ -660,6 +724,45 @@ AGGREGATES = {
     ),
     "Vwap": _of_pairs(mt.Vwap, _float_type, _vwap),
     "Drawdown": _of_one(mt.Drawdown, _float_type, _drawdown),
+    "Mode": _of_one(mt.Mode, _same, _mode, gives_values=True, dtypes=MORE),
+    "Entropy": _of_one(mt.Entropy, _always_float, _entropy, gives_values=True),
+    "Rank": _of_one(mt.Rank, _always_float, _rank, gives_values=True, dtypes=MORE),
+    "Histogram": _of_one(
+        lambda c=None: mt.Histogram(c, EDGES),
+        _count_list_type,
+        _histogram,
+        nothing=[0] * 4,
+        gives_values=True,
+        dtypes=MORE,
+    ),
+    "Quantiles": _of_one(
+        lambda c=None: mt.Quantiles(c, [0.9, 0.5]),
+        _list_type,
+        _quantiles(_nearest(Fraction(9, 10)), _nearest(Fraction(1, 2))),
+        gives_values=True,
+    ),
+    "Quantiles linear": _of_one(
+        lambda c=None: mt.Quantiles(c, [0.3, 0.5], interpolation="linear"),
+        _means_type,
+        _quantiles(_between(Fraction(3, 10)), _between(Fraction(1, 2))),
+        dtypes=("float64", "decimal(18,6)", "timestamp[ns, UTC]", "duration[us]", "string"),
+    ),
+    "TopBy": _of_one(
+        lambda v=None, a=None: mt.TopBy(2, v, a),
+        _list_type,
+        _sorted_by_value(2, largest=True),
+        **KEPT,
+        takes_pairs=True,
+    ),
+    "BottomBy": _of_one(
+        lambda v=None, a=None: mt.BottomBy(3, v, a),
+        _list_type,
+        _sorted_by_value(3, largest=False),
+        **KEPT,
+        takes_pairs=True,
+    ),
+    "FirstK": _of_one(lambda c=None: mt.FirstK(2, c), _list_type, lambda x, _: x[:2], **KEPT),
+    "LastK": _of_one(lambda c=None: mt.LastK(2, c), _list_type, lambda x, _: x[-2:], **KEPT),
 }
 
 

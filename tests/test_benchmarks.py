@@ -1,11 +1,14 @@
 """The benchmarks: jobs that can be listed, and a page of the papers made of tiny runs."""
 
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from html import escape
 
 import matplotlib.pyplot as plt
 import pytest
 from benchmarks import (
     break_even,
+    check,
     combines,
     drawing,
     measure,
@@ -117,7 +120,7 @@ def test_pictures_show_something(page):
 
 def test_a_page_without_results_says_what_to_run(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "RESULTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match="run python -m benchmarks break_even"):
+    with pytest.raises(FileNotFoundError, match="run python -m benchmarks break_even --quick"):
         papers.build(SCALE)
 
 
@@ -159,3 +162,72 @@ def test_a_count_above_its_bound_differs(worst, agrees):
     counts = {combines.MEAN: 3.9, combines.WORST: worst}
     points = [{"who": "DabaLite", "panel": p, "x": 64, "y": y} for p, y in counts.items()]
     assert cards.counted("DabaLite")(r.Found(points)).agrees is agrees
+
+
+def finding(who, value, ratio="its/ours", unit="ms", case="max"):
+    return asdict(measure.Finding(1, case, who, 5.0, unit, ratio=ratio, value=value))
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "slower"),
+    [
+        (finding("pandas", 6.0), finding("pandas", 3.0), 2.0),
+        (finding("pandas", 6.0), finding("pandas", 4.5), None),  # a tie
+        (finding("pandas", 3.0), finding("pandas", 6.0), None),  # faster
+        (finding("np.copyto", 1.5, "ours/its"), finding("np.copyto", 3.0, "ours/its"), 2.0),
+        (
+            finding("3600 s", 0.9, "of that", "rows/s"),
+            finding("3600 s", 0.3, "of that", "rows/s"),
+            3,
+        ),
+        (finding("3600 s", 1.0, "of that", "MB"), finding("3600 s", 4.0, "of that", "MB"), 4),
+        (
+            finding("Spark, no codegen, stopped after 9 s", 80.0, "or more its/ours"),
+            finding("Spark, codegen", 20.0),
+            4,
+        ),
+    ],
+)
+def test_what_got_slower_is_found_by_ratios(last, now, slower):
+    found = check.compare([last], [now])
+    assert len(found.changes) == 1
+    assert [change.slower for change in found.lost] == (
+        [] if slower is None else [pytest.approx(slower)]
+    )
+
+
+def points(more, **lines):
+    return [
+        {"figure": "10", "panel": "Sum", "who": who, "x": x, "y": y, "more_is_better": more}
+        for who, ys in lines.items()
+        for x, y in enumerate(ys)
+    ]
+
+
+@pytest.mark.parametrize("more", [True, False])
+@pytest.mark.parametrize("machine", [1, 7])  # times as fast as before
+def test_what_is_drawn_is_compared_by_shares_and_not_by_times(more, machine):
+    last = points(more, DabaLite=[8, 8, 8, 8], Fiba=[2, 2, 2, 2])
+    factor = 1 / 4 if more else 4
+    now = points(more, DabaLite=[8 * machine] * 4, Fiba=[2 * machine * factor] * 3 + [2 * machine])
+    (lost,) = check.compare(last, now).lost
+    assert lost.name == ("10", "Sum", "Fiba")
+    assert lost.slower == pytest.approx(2)  # its share of the mean of two
+
+
+def test_a_run_that_is_compared_leaves_the_kept_results_and_says_what_is_new(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    kept = measure.save("rolling", [finding("pandas", 9.0), finding("SciPy", 2.0)], SCALE)
+    assert kept == tmp_path / "quick" / "rolling.json"
+    before = measure.load(kept)
+    assert before["date"] == datetime.now(UTC).date().isoformat()
+    assert {"muntin", "python", "numpy", "bottleneck"} <= before["versions"].keys()
+    checked = replace(SCALE, checked=True)
+    measure.save("rolling", [finding("pandas", 3.0), finding("Polars", 2.0)], checked)
+    assert measure.load(kept) == before
+    console = Console(record=True, width=120, quiet=True)
+    assert not check.report(console, ["rolling"], checked)
+    assert check.report(console, ["stores"], checked)
+    last, now = before, measure.load(measure.folder(checked) / "rolling.json")
+    line = check.said("rolling", last, now, check.compare(last["results"], now["results"]))
+    assert line.endswith("1 worse by more than 1.4 times; 0 better; 1 new; 1 gone")

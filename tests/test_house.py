@@ -11,7 +11,8 @@ PROMISED_AGGREGATES = """
 Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax First Last Collect
 CollectDistinct CountDistinct Concat M4 Median Quantile MomentSketch Bloom CountMin ApproxDistinct
 ApproxQuantile TopK RelativeVariation LongestRun Sem Zscore Skew Kurt Cov Corr Regression
-Prod All Any BitAnd BitOr Ohlc Vwap Drawdown
+Prod All Any BitAnd BitOr Ohlc Vwap Drawdown Quantiles Rank Mode Entropy Histogram TopBy BottomBy
+FirstK LastK
 """.split()
 PROMISED_ALGORITHMS = """
 Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit FlatFat BInt Sba Pba

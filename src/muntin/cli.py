@@ -130,7 +130,8 @@ def _bench(asked: argparse.Namespace, console: "Console") -> int:
             "the benchmarks are in muntin's source tree and not in the wheel: get the source, and "
             "run make bench there"
         )
-    arguments = [*asked.what, *(["--quick"] if asked.quick else [])]
+    options = {"--quick": asked.quick, "--check": asked.check}
+    arguments = [*asked.what, *(option for option, given in options.items() if given)]
     return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=tree).returncode
 
 
@@ -159,9 +160,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     _add_jobs(commands)
     _add(commands, "demo", _demo, "show windows sliding over real data, on Spark", "")
-    bench = _add(commands, "bench", _bench, "measure on this machine", "rolling --quick", "papers")
+    bench = _add(
+        commands, "bench", _bench, "measure on this machine",
+        "rolling --quick", "rolling --check", "papers",
+    )  # fmt: skip
     bench.add_argument("what", nargs="*", help="what to measure; everything if nothing is named")
     bench.add_argument("--quick", action="store_true", help="smaller inputs and fewer repeats")
+    bench.add_argument(
+        "--check", action="store_true", help="compare with the last results and say what got slower"
+    )
     doctor = _add(
         commands, "doctor", _doctor, "say what is installed, and what to do about the rest",
         "", "--start",

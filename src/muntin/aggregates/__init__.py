@@ -5,6 +5,7 @@ from collections.abc import Callable
 from muntin.aggregates.aggregate import Aggregate
 from muntin.aggregates.arguments import ArgMax, ArgMin
 from muntin.aggregates.bloom import Bloom
+from muntin.aggregates.chosen_rows import BottomBy, TopBy
 from muntin.aggregates.comparison import close, same_partial
 from muntin.aggregates.conditions import col
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
@@ -17,13 +18,15 @@ from muntin.aggregates.extremes import (
     Range,
     RelativeVariation,
 )
+from muntin.aggregates.frequencies import Entropy, Mode, Rank
+from muntin.aggregates.histogram import Histogram
 from muntin.aggregates.logic import All, Any, BitAnd, BitOr
 from muntin.aggregates.moments import MomentSketch
 from muntin.aggregates.pairs import Corr, Cov
 from muntin.aggregates.prices import Drawdown, Ohlc, Vwap
 from muntin.aggregates.product import Product
 from muntin.aggregates.products import Prod
-from muntin.aggregates.quantiles import Median, Quantile
+from muntin.aggregates.quantiles import Median, Quantile, Quantiles
 from muntin.aggregates.regression import Regression
 from muntin.aggregates.runs import LongestRun
 from muntin.aggregates.sequences import (
@@ -32,7 +35,9 @@ from muntin.aggregates.sequences import (
     Concat,
     CountDistinct,
     First,
+    FirstK,
     Last,
+    LastK,
 )
 from muntin.aggregates.shape import Kurt, Skew
 from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, CountMin, TopK
@@ -87,6 +92,15 @@ AGGREGATES: dict[str, Callable[..., Aggregate]] = {
         Ohlc,
         Vwap,
         Drawdown,
+        Quantiles,
+        Rank,
+        Mode,
+        Entropy,
+        Histogram,
+        TopBy,
+        BottomBy,
+        FirstK,
+        LastK,
     )
 }
 """Every built-in aggregate by its name."""
@@ -104,6 +118,7 @@ __all__ = [
     "BitAnd",
     "BitOr",
     "Bloom",
+    "BottomBy",
     "Collect",
     "CollectDistinct",
     "Concat",
@@ -113,10 +128,14 @@ __all__ = [
     "CountMin",
     "Cov",
     "Drawdown",
+    "Entropy",
     "First",
+    "FirstK",
     "GeoMean",
+    "Histogram",
     "Kurt",
     "Last",
+    "LastK",
     "LongestRun",
     "Max",
     "MaxCount",
@@ -124,12 +143,15 @@ __all__ = [
     "Median",
     "Min",
     "MinCount",
+    "Mode",
     "MomentSketch",
     "Ohlc",
     "Prod",
     "Product",
     "Quantile",
+    "Quantiles",
     "Range",
+    "Rank",
     "Regression",
     "RelativeVariation",
     "Sem",
@@ -137,6 +159,7 @@ __all__ = [
     "SnapshotError",
     "Std",
     "Sum",
+    "TopBy",
     "TopK",
     "Var",
     "Vwap",

@@ -20,8 +20,10 @@ RESULTS = (
     "count",  # a whole number of 64 bits
     "value",  # a value of the column, or of the last of several: the type stays
     "values",  # a list of such values
+    "counts",  # a list of whole numbers of 64 bits, made of numbers
     "sum",  # numbers wide enough for a sum, or a duration
     "mean",  # a number between the values, or a time or a duration
+    "means",  # a list of such numbers
     "product",  # numbers wide enough for a product
     "truth",  # true or false, made of numbers and booleans
     "bits",  # whole numbers of the column

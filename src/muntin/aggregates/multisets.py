@@ -5,9 +5,12 @@ go in and come out again, and nothing is merged. Ranked values lie in order in s
 value is found, added or removed in O(log n + block), and one of a rank in O(n / block + block).
 """
 
+import math
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
 from itertools import accumulate
 from typing import Any
 
@@ -167,3 +170,106 @@ class RankedValues:
             self._last[b] = block[-1]
         else:
             del self._blocks[b], self._counts[b], self._last[b], self._weights[b]
+
+
+class CountedValues(ABC):
+    """How often each value occurs; NaN is one value."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+
+    def add(self, partial: tuple[tuple[Any, ...], tuple[int, ...], int]) -> None:
+        """Add the values of a slice."""
+        for value, count in _counted(partial):
+            self._change(value, count)
+
+    def remove(self, partial: tuple[tuple[Any, ...], tuple[int, ...], int]) -> None:
+        """Remove the values of a slice."""
+        for value, count in _counted(partial):
+            self._change(value, -count)
+
+    @abstractmethod
+    def result(self) -> Any:
+        """Return the statistic of all values."""
+
+    @abstractmethod
+    def _note(self, value: Any, before: int, after: int) -> None:
+        """Note that a value occurs more or less often than before."""
+
+    def _change(self, value: Any, by: int) -> None:
+        before = self._counts.get(value, 0)
+        after = before + by
+        if after:
+            self._counts[value] = after
+        else:
+            del self._counts[value]
+        self._note(value, before, after)
+
+
+class Frequencies(CountedValues):
+    """How many values occur how often, and the statistic that is asked of that.
+
+    `statistic` gets, per number of times, how many different values occur so often.
+    """
+
+    __slots__ = ("_often", "_statistic")
+
+    def __init__(self, statistic: Callable[[dict[int, int]], Any]) -> None:
+        super().__init__()
+        self._statistic = statistic
+        self._often: dict[int, int] = {}  # per number of times: how many values occur so often
+
+    def result(self) -> Any:
+        """Return the statistic of all values."""
+        return self._statistic(self._often)
+
+    def _note(self, value: Any, before: int, after: int) -> None:  # noqa: ARG002
+        often = self._often
+        if after:
+            often[after] = often.get(after, 0) + 1
+        if before:
+            often[before] -= 1
+            if not often[before]:
+                del often[before]
+
+
+class MostFrequent(CountedValues):
+    """The most frequent value, the smallest of equals.
+
+    A heap has an entry for each change. One that a later change made wrong goes when it is at the top,
+    or when such entries are more than the values.
+    """
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[tuple[int, bool, Any]] = []  # (minus how often, whether it is NaN, value)
+
+    def result(self) -> Any:
+        """Return the most frequent value, or None."""
+        while self._heap:
+            count, _, value = self._heap[0]
+            if self._counts.get(value) == -count:
+                return value
+            heappop(self._heap)
+        return None
+
+    def _note(self, value: Any, before: int, after: int) -> None:  # noqa: ARG002
+        if after:
+            heappush(self._heap, (-after, value != value, value))
+        if len(self._heap) > 2 * len(self._counts) + BLOCK:
+            self._heap = [(-count, v != v, v) for v, count in self._counts.items()]
+            heapify(self._heap)
+
+
+def _counted(
+    partial: tuple[tuple[Any, ...], tuple[int, ...], int],
+) -> Iterator[tuple[Any, int]]:
+    """Return the values of a slice with how often each occurs; NaN is one value."""
+    values, counts, nans = partial
+    yield from zip(values, counts, strict=True)
+    if nans:
+        yield math.nan, nans

@@ -3,6 +3,9 @@
 from fractions import Fraction
 from typing import Any
 
+MOST_KEPT = 10**9
+"""No aggregate keeps more rows than that when it is asked for some."""
+
 
 def check_whole(name: str, parameter: str, value: Any, least: int, greatest: int) -> None:
     """Raise ValueError unless the value is a whole number in [least, greatest]."""

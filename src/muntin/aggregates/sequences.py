@@ -10,6 +10,7 @@ from typing import Any
 from muntin.aggregates.aggregate import Aggregate, Kernel, as_is, built_in, named
 from muntin.aggregates.conditions import Where
 from muntin.aggregates.multisets import DistinctValues
+from muntin.aggregates.parameters import MOST_KEPT, check_whole
 
 Values = tuple[Any, ...]
 
@@ -40,6 +41,42 @@ def Last(column: str | None = None, *, nulls: bool = False, where: Where = None)
     2
     """
     return _end("last", _last, _younger, column, nulls, where)
+
+
+def FirstK(k: int, column: str | None = None, *, where: Where = None) -> Aggregate:
+    """Take the k oldest values into a list, oldest first.
+
+    Cost: O(k) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(FirstK(2))
+    >>> window.bulk_insert([3, None, 1, 2])
+    >>> window.query()
+    [3, 1]
+    """
+
+    def combine(a: Values, b: Values) -> Values:
+        return a if len(a) == k else (a + b)[:k]
+
+    return _few("first_k", k, combine, column, where)
+
+
+def LastK(k: int, column: str | None = None, *, where: Where = None) -> Aggregate:
+    """Take the k youngest values into a list, oldest first.
+
+    Cost: O(k) per combine.
+
+    >>> from muntin import DabaLite
+    >>> window = DabaLite(LastK(2))
+    >>> window.bulk_insert([3, None, 1, 2])
+    >>> window.query()
+    [1, 2]
+    """
+
+    def combine(a: Values, b: Values) -> Values:
+        return b if len(b) == k else (a + b)[-k:]
+
+    return _few("last_k", k, combine, column, where)
 
 
 def Collect(column: str | None = None, *, nulls: bool = False, where: Where = None) -> Aggregate:
@@ -168,6 +205,21 @@ def _end(
         columns=named(column),
         where=where,
         kernel=Kernel(as_is, combine_values, _value),
+    )
+
+
+def _few(name: str, k: int, combine: Any, column: str | None, where: Where) -> Aggregate:
+    check_whole(name, "k", k, 1, MOST_KEPT)
+    return built_in(
+        f"{name}({k})",
+        "values",
+        parameters={"k": k},
+        identity=(),
+        lift=_single,
+        combine=combine,
+        lower=list,
+        columns=named(column),
+        where=where,
     )
 
 

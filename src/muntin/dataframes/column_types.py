@@ -26,6 +26,8 @@ TAKES = {
     "product": (NUMBER,),
     "truth": (NUMBER,),
     "bits": (NUMBER,),
+    "counts": (NUMBER, DECIMAL),
+    "means": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
 }
 """The families of types that a rule can compute with; others take anything."""
 FAMILY_OF_KIND = {**dict.fromkeys("fiub", NUMBER), "m": DURATION, "M": MOMENT}
@@ -170,6 +172,8 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
 
     if rule == "count":
         return pa.int64()
+    if rule == "counts":
+        return pa.list_(pa.int64())
     if rule == "statistic":
         return pa.float64()
     if rule == "truth":
@@ -180,6 +184,8 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
         return kind
     if rule == "values":
         return pa.list_(kind)
+    if rule == "means":
+        return pa.list_(_computed("mean", kind))
     return _computed(rule, kind)
 
 

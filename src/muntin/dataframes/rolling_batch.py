@@ -226,7 +226,11 @@ def _interpreted(request: Request, plan: Plan, spans: Spans) -> Answer:
     inputs = request.inputs()
     results = kernels.roll_objects(request.aggregate, inputs, spans, plan.algorithm)
     counts_rows = request.aggregate.counts_rows
-    there = np.array([counts_rows or x is not None for x in inputs], np.int64)
+    if request.aggregate.picks and len(request.columns) > 1:
+        first = [row[0] for row in inputs]
+    else:
+        first = inputs
+    there = np.array([counts_rows or x is not None for x in first], np.int64)
     sums = np.concatenate(([0], np.cumsum(there)))
     missing = sums[spans.ends] - sums[spans.starts] < request.min_periods
     missing |= np.array([result is None for result in results])

@@ -87,7 +87,7 @@ class Request:
         """The column whose type results have, if they are values of one."""
         if self.aggregate.sources:
             return None
-        return self.columns[1 if self.aggregate.picks else 0]
+        return self.columns[-1 if self.aggregate.picks else 0]
 
     def name_of(self, window: int) -> str:
         """Say which window a result is of."""
@@ -129,10 +129,10 @@ def read_request(
         raise ValueError("every and by cannot be combined here; roll over each group by itself")
     parts, kind, label, name = _columns(values, aggregate)
     columns = tuple(read(part, f"column {i}") for i, part in enumerate(parts))
-    arguments = len(aggregate.sources) or 1
-    if aggregate.picks and len(columns) != arguments + 1:
+    picked = len(aggregate.columns) or (1 if aggregate.kernel is None else 2)
+    if aggregate.picks and len(columns) != picked:
         raise TypeError(
-            f"{aggregate.name} takes {arguments + 1} columns: rolling((values, arguments), ...)"
+            f"{aggregate.name} takes {picked} columns: rolling((values, arguments), ...)"
         )
     for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
         called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"

@@ -193,7 +193,8 @@ class BoundAggregate:
         kinds = [arrow_result(rule, of) for rule, of in zip(rules, sources, strict=True)]
         if None in kinds:
             return None
-        return pa.struct(list(zip(self.aggregate.results, kinds, strict=True)))
+        kind = pa.struct(list(zip(self.aggregate.results, kinds, strict=True)))
+        return pa.list_(kind) if self.aggregate.gives_rows else kind
 
     def _part_types(self) -> list[pa.DataType | None]:
         """Return the types of a product's parts, as far as they are known."""

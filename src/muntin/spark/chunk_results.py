@@ -52,7 +52,7 @@ def rolled(
 def _rolled(feed: BoundAggregate, chunk: Chunk, spans: Spans) -> pa.Array:
     aggregate, batch = feed.aggregate, chunk.batch
     value = batch.columns[feed.columns[0]] if feed.columns else None
-    if aggregate.picks and value is not None and value.is_numeric:
+    if aggregate.picks and aggregate.kernel and value is not None and value.is_numeric:
         numbers = (owned(value.values), np.arange(batch.rows))
         found = roll_spans(aggregate, Rows(numbers, value.valid), spans, threads=1)
         rows = pa.array(found.arrays[0], mask=found.missing(1))

@@ -1,9 +1,9 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
+from muntin.aggregates.durations import is_duration, microseconds, nanoseconds
 from muntin.windows.calendar import Calendar
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
 from muntin.windows.cumulate import Cumulate
-from muntin.windows.durations import is_duration, microseconds, nanoseconds
 from muntin.windows.fired import Fired
 from muntin.windows.periodic import Delta, Fixed, Periodic, Sliding, Tumbling
 from muntin.windows.row_count import RowCount, rows

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from muntin.windows.durations import is_duration, length_of
+from muntin.aggregates.durations import is_duration, length_of
 from muntin.windows.row_count import RowCount, refuse_rows
 from muntin.windows.window import ContextFreeWindow
 
