@@ -90,7 +90,7 @@ def test_each_window_alone(name, plan):
         time="t", keys="key", windows={name: WINDOWS[name]}, aggregates=aggregates, lateness=7
     )
     answered = run(query, cut(rows_of(5, 90), 5, 7), disorder=7, seed=3, plan=plan)
-    assert answered or name == "big"  # few rows open a window, and only there it can answer
+    assert answered or name not in ("tumbling", "sliding", "exact", "cumulate", "last")
 
 
 @pytest.mark.parametrize("seed", range(2))
