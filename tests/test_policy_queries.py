@@ -1,5 +1,9 @@
 """Policies as windows of a query: what is left at each end, late rows in their place, only changes."""
 
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import pyarrow as pa
@@ -224,6 +228,121 @@ def test_keys_with_nothing_left_are_looked_at_no_more(monkeypatch):
         operator.process([{"t": 10 * i, "room": f"{i}", "plug": j, "v": 1} for j in range(5)])
         operator.advance(10 * i)
         (lane,) = operator._state.lanes
-        assert len(lane._visited()) <= 5 * 5
+        assert len(lane._to_look_at()) <= 5 * 5
         assert operator.counters.keys <= 3 * 5 * 5
         assert operator.counters.rows_kept <= 5 * 5
+
+
+@pytest.mark.parametrize("kind", ["whole", "floats", "gaps", "objects", "changing"])
+@pytest.mark.parametrize("emit", ["every", "changes"])
+def test_a_ready_made_policy_leaves_what_its_function_does(kind, emit):
+    """Rules in a loop against the policy's own function on a tree, over late rows, cuts and restarts."""
+    for seed in range(12):
+        draw = random.Random(f"{seed} {kind} {emit}")
+        policy = draw.choice(BY_RULES)()
+        options = {"lateness": draw.choice([0, 7, 60]), "emit": emit}
+        if draw.random() < 0.2:
+            options = {"ordered": True, "emit": emit}
+        every = draw.choice([1, 4, 15])
+        ours, theirs = (
+            query_of({"left": mt.Policy(one, every)}, {"list": mt.Collect("t")}, **options)
+            for one in (policy, replace(policy, rules=()))
+        )
+        pair = [ours.operator(), theirs.operator()]
+        for rows, watermark in batches(draw, kind, "ordered" in options):
+            told_by = [one.process(rows).to_pylist() for one in pair]
+            assert told_by[0] == told_by[1], f"seed {seed}: {policy}"
+            told_by = [one.advance(watermark).to_pylist() for one in pair]
+            assert told_by[0] == told_by[1], f"seed {seed}: {policy}"
+            if draw.random() < 0.2:
+                pair[0] = ours.restore(pair[0].snapshot())
+        kept = [one.counters.rows_kept for one in pair]
+        assert kept[0] == kept[1]
+
+
+BY_RULES = [
+    lambda: policies.last(3),
+    lambda: policies.within(9, "t") | policies.last(5),
+    lambda: policies.sum_at_most(20, "v"),
+    lambda: policies.sum_at_most(12.5, "v") | policies.within(30, "t"),
+    lambda: policies.sum_at_most(2**70, "v") | policies.last(4) | policies.sum_at_most(15, "v"),
+    lambda: policies.until_max("v"),
+    lambda: policies.until_longest_run("v"),
+]
+VALUES = {
+    "whole": [0, 1, 2, 3, 5, 8, 13, 21],
+    "floats": [0.0, -0.0, 0.5, 1.25, 3.0, 8.0, 21.5, math.nan, math.inf],
+    "gaps": [None, 0, 1, 2, 5, 8, 30],
+    "objects": [None, 0, 1, Fraction(5, 2), Fraction(7, 2), 9],
+}
+
+
+def batches(draw, kind, ordered):
+    """Yield batches of rows, late ones among them, each with a watermark."""
+    now = 0
+    for _ in range(draw.randint(3, 12)):
+        kinds = draw.choice([*VALUES]) if kind == "changing" else kind
+        values = [draw.choice(VALUES[kinds]) for _ in range(draw.randint(1, 12))]
+        times = [max(now + draw.randint(-20, 20), 0) for _ in values]
+        times = sorted(max(t, now) for t in times) if ordered else times
+        columns = {
+            "t": times,
+            "room": [draw.choice("ab") for _ in values],
+            "plug": [0 for _ in values],
+            "v": pa.array(values, pa.int64()) if kinds == "gaps" else values,
+        }
+        now = max([now, *times]) + draw.choice([0, 0, 5, 40])
+        yield columns, now
+
+
+def test_a_sum_is_compared_as_it_is():
+    """Whole numbers beyond 64 bits, sums of floats as they would be rounded once, sums that overflow."""
+    for policy, values, left in [
+        (policies.sum_at_most(2**64, "v"), [2**62] * 6, 4),
+        (policies.sum_at_most(-(2**63) - 1, "v"), [-(2**62), -(2**62)], 0),
+        (policies.sum_at_most(1.0, "v"), [0.1] * 12, 10),
+        (policies.sum_at_most(1e308, "v"), [9e307, 9e307, 1e306], 2),
+        (policies.sum_at_most(math.inf, "v"), [1.0, 2.0], 2),
+        (policies.sum_at_most(math.nan, "v"), [1, 2], 2),
+        (policies.sum_at_most(10, "v"), [2**63 - 1, 4, 5], 2),
+    ]:
+        table = asked(policy).run(rows_of(*enumerate(values)))
+        assert [len(row["list"]) for row in table.to_pylist()][-1:] == [left] * (left > 0), policy
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: mt.LastN(n, 10),
+        lambda n: mt.Policy(policies.last(n), 10),
+        lambda n: mt.Policy(policies.within(n, "t"), 10),
+        lambda n: mt.Policy(policies.sum_at_most(n, "one"), 10),
+        lambda n: mt.Policy(replace(policies.last(n), rules=()), 10),
+    ],
+)
+def test_a_report_takes_as_many_combines_however_much_is_left(make, late):
+    """A row that comes and one that goes: two combines of a total, three of two stacks, more if late."""
+    for n in (50, 400):
+        query = mt.Query(
+            time="t",
+            windows={"left": make(n)},
+            aggregates={"max": mt.Max("v"), "sum": mt.Sum("v")},
+            lateness=40,
+        )
+        operator = query.operator()
+        spent = []
+        for now in range(0, 4 * n + 200, 10):
+            times = [now + i - (20 if late and i % 5 == 0 else 0) for i in range(10)]
+            operator.process({"t": times, "v": [t % 7 for t in times], "one": [1] * 10})
+            before = operator.counters.combines
+            reported = operator.advance(now + 10).num_rows
+            spent.append((operator.counters.combines - before, reported))
+            assert operator.counters.rows_kept <= n + 70
+        settled = spent[2 * n // 10 :]
+        combines = sum(count for count, _ in settled)
+        rows = 10 * len(settled)
+        windows = sum(count for _, count in settled)
+        per_late = 2 * 3 * math.log2(n)  # of two aggregates
+        most = per_late * (windows + rows / 5) if late else 5 * rows + windows
+        assert combines <= most, f"{combines} for {rows} rows and {windows} windows of {n}"

@@ -14,10 +14,10 @@ from muntin.aggregates.identity import Identity, functions_of, identity_of
 
 
 class Rule(NamedTuple):
-    """A ready-made policy as a comparison, by which loops find what leaves without its function."""
+    """A ready-made policy by its name, by which loops find what leaves without its function."""
 
-    kind: str  # "rows" or "age"
-    limit: int
+    kind: str  # "rows", "age", "sums", "peak" or "run"
+    limit: Any = None
     column: str | None = None
 
 

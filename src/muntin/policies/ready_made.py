@@ -77,7 +77,8 @@ def sum_at_most(x: Any, column: str | None = None) -> SlidePolicy:
         unbounded = total.unbounded - old.unbounded + old.last_unbounded
         return unbounded > 0 or total.sum - old.sum + old.last > x
 
-    return _built_in(_told("sum_at_most", x, column), _running_sums(column), holds)
+    rule = Rule("sums", x, column)
+    return _built_in(_told("sum_at_most", x, column), _running_sums(column), holds, rule)
 
 
 def until_max(column: str | None = None) -> SlidePolicy:
@@ -93,7 +94,8 @@ def until_max(column: str | None = None) -> SlidePolicy:
     def holds(total: Any, old: Any) -> bool:
         return total is not None and (old is None or bool(above(total, old)))
 
-    return _built_in(_told("until_max", column), Max(column), holds)
+    rule = Rule("peak", column=column)
+    return _built_in(_told("until_max", column), Max(column), holds, rule)
 
 
 def until_longest_run(column: str | None = None) -> SlidePolicy:
@@ -110,7 +112,7 @@ def until_longest_run(column: str | None = None) -> SlidePolicy:
         return total is not None and (0 if old is None else old.n) <= total.start
 
     runs = altered(LongestRun(column), lower=as_is)
-    return _built_in(_told("until_longest_run", column), runs, holds)
+    return _built_in(_told("until_longest_run", column), runs, holds, Rule("run", column=column))
 
 
 def _built_in(

@@ -28,7 +28,7 @@ from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import Array
 from muntin.slicing.partials import LAZY, Partials
-from muntin.slicing.rows import Rows, opening
+from muntin.slicing.rows import Rows, looked_at, opening
 from muntin.windows import Policy
 
 ROWS_AT_ONCE = 1 << 22
@@ -207,8 +207,10 @@ class History:
             rows.keys, np.arange((len(self.keys) if keys is None else keys) + 1)
         )
         opens = {n: rows.extra[opening(n)] for n in self.query.windows if opening(n) in rows.extra}
+        held = {name: rows.extra.get(looked_at(name)) for name in self.query.columns}
+        compared = {name: values for name, values in held.items() if values is not None}
         records = rows.extra.get(ROW)
-        return Items(rows.times.reshape(-1, 1), rows.times, heads, opens, records)
+        return Items(rows.times.reshape(-1, 1), rows.times, heads, opens, records, compared)
 
     def _merged(
         self, rows: Rows, items: Items, moments: Moments, places: Array | None

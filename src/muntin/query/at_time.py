@@ -21,9 +21,12 @@ import pyarrow as pa
 from muntin.aggregators import Amta
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import windows_after
-from muntin.slicing.lanes.policy_lane import later, rules_of
+from muntin.slicing.lanes.policy_lane import later
 from muntin.slicing.limits import END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.policy_rules import PolicyRows, Rules
+from muntin.slicing.policy_values import FLOATS, column_of, form_of, looks_at_rows, rules_of
+from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME, STANDS_COLUMNS
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -69,7 +72,8 @@ class Items:
     """Rows or slices: those of key k are items heads[k] to heads[k + 1], in the order of time.
 
     `table` has the time at which an item starts in its first column. `opens` says for each punctuation
-    which items it opens a window at, `records` are the rows as dicts, if a policy looks at them.
+    which items it opens a window at, `records` are the rows as dicts, if a policy looks at them, and
+    `compared` the numbers that ready-made ones look at.
     """
 
     table: Array
@@ -77,9 +81,8 @@ class Items:
     heads: Array
     opens: dict[str, Array] = field(default_factory=dict)
     records: Array | None = None
-    settled: Array | None = (
-        None  # of each key, its first rows that a policy has left: those behind come
-    )
+    compared: dict[str, Array] = field(default_factory=dict)
+    settled: Array | None = None  # of each key, its first items (from, to) that a policy has left
 
     def before(self, keys: Array, times: Array) -> Array:
         """Return the place of each key's first item that does not start before a time."""
@@ -206,19 +209,42 @@ def _left(
 ) -> Spans:
     """Return what a policy leaves at each moment, of rows that are not of a life before."""
     lo, hi = held
-    rules, timed = rules_of(window, query.time), _is_timed(window, query)
+    rules, timed = _rules(window, items, query), _is_timed(window, query)
     for begin, end in _stretches(lives, held):
         ends, stops, first = moments.times[begin:end], hi[begin:end], int(lo[begin])
-        known = first if items.settled is None else first + int(items.settled[moments.keys[begin]])
+        rows = (first, first)
+        if items.settled is not None:
+            rows = (
+                first + items.settled[moments.keys[begin], 0],
+                first + items.settled[moments.keys[begin], 1],
+            )
         if rules is not None:
             left = np.empty(end - begin, np.int64)
             enforce = compiled_loops().left_by_rules
-            enforce(items.table, (first, known), ends, stops, rules, timed, left)
+            enforce(*rules, rows, ends, stops, timed, left)
         else:
             assert items.records is not None
-            left = _left_by_function(window, items, (first, known), (ends, stops), query)
+            left = _left_by_function(window, items, rows, (ends, stops), query)
         lo[begin:end] = left
     return Spans(lo, hi)
+
+
+def _rules(window: Policy, items: Items, query: Query) -> tuple[Rules, PolicyRows] | None:
+    """Return a policy as rules, and the rows as they look at them; nothing if it is none."""
+    rules = rules_of(window, query.time)
+    if rules is None or looks_at_rows(window, query.time, query.limit):
+        return None
+    column = column_of(window)
+    table = np.zeros((len(items.table), ROW_COLUMNS), np.int64)
+    table[:, ROW_TIME] = items.table[:, 0]
+    if column is not None:
+        values = items.compared.get(column)
+        if values is None:
+            return None
+        table[:, ROW_MEASURE] = values.view(np.int64)
+        rules = rules._replace(floats=int(form_of(values) == FLOATS))
+    stands = np.zeros((1, STANDS_COLUMNS), np.int64)
+    return rules, PolicyRows(table, table.view(np.float64), stands, stands.view(np.float64))
 
 
 def _is_timed(window: Policy, query: Query) -> bool:

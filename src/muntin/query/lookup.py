@@ -164,7 +164,8 @@ def _items(held: HeldItems, keys: Array, name: str) -> tuple[Items, Array]:
     opens = {} if held.opens is None else {name: table[:, held.opens] == 1}
     records = None if held.records is None else held.records[places]
     heads = np.append(0, np.cumsum(length))
-    return Items(table, last, heads, opens, records, held.settled), head
+    compared = {column: values[places] for column, values in held.compared.items()}
+    return Items(table, last, heads, opens, records, compared, held.settled), head
 
 
 def _merged(lane: Lane, held: HeldItems, keys: Array, found: Spans, first: Array) -> Report:

@@ -15,8 +15,10 @@ from muntin.dataframes.columns import Column
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
-from muntin.slicing.limits import FAR, Array
-from muntin.slicing.rows import advancing, opening
+from muntin.slicing.limits import FAR, NEVER, Array
+from muntin.slicing.loops.policy_rules import NULL
+from muntin.slicing.policy_values import column_of, looks_at_rows
+from muntin.slicing.rows import advancing, looked_at, opening
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -40,6 +42,7 @@ class Requirements:
     measures: dict[str, str]
     advancing: dict[str, str]  # columns along which rows fire windows, with the name of one of them
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
+    compared: tuple[str, ...]  # columns that ready-made policies look at
     whole_rows: bool
     records: bool
 
@@ -59,9 +62,10 @@ class Requirements:
             isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
             for _, w in windows
         )
-        records = whole_rows or any(
-            isinstance(w, Policy) and not w.rules(query.time) for _, w in windows
-        )
+        policies = [w for _, w in windows if isinstance(w, Policy)]
+        records = whole_rows or any(looks_at_rows(w, query.time, query.limit) for w in policies)
+        by_rules = [w for w in policies if not looks_at_rows(w, query.time, query.limit)]
+        compared = [column for column in map(column_of, by_rules) if column is not None]
         return cls(
             query,
             query.value_columns,
@@ -69,6 +73,7 @@ class Requirements:
             measures,
             fired,
             punctuations,
+            tuple(dict.fromkeys(compared)),
             whole_rows,
             records,
         )
@@ -135,7 +140,9 @@ class Requirements:
             extra[measure] = column.values.astype(np.int64, copy=False)
         for measure, window in self.advancing.items():
             extra[advancing(measure)] = self._advancing(batch, measure, window)
-        if self.records:
+        numbers = {column: compared(batch.columns.get(column)) for column in self.compared}
+        extra |= {looked_at(n): values for n, values in numbers.items() if values is not None}
+        if self.records or any(values is None for values in numbers.values()):
             extra[ROW] = self._records(batch)
         for name, punctuation in self.punctuations.items():
             extra[opening(name)] = self._opening(punctuation, batch, extra)
@@ -175,6 +182,25 @@ class Requirements:
         columns |= {name: column.objects() for name, column in batch.columns.items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return np.fromiter(rows, object, batch.rows)
+
+
+def compared(column: Column | None) -> Array | None:
+    """Return values as policies compare them, null as NULL; or nothing if they are not such numbers."""
+    if column is None:  # that of times or keys
+        return None
+    values = column.values
+    if column.dtype.kind in "mM" or values.dtype.kind not in "iuf":
+        return None
+    valid = np.ones(len(values), np.bool_) if column.valid is None else column.valid
+    if values.dtype.kind == "f":
+        floats = values + 0.0  # no -0.0
+        floats.view(np.int64)[~valid] = NULL
+        return floats
+    held = values[valid]
+    if len(held) and (held.max() > NEVER or held.min() == NULL):
+        return None
+    whole: Array = np.where(valid, values.astype(np.int64, copy=False), NULL)
+    return whole
 
 
 def last_end(windows: Iterable[Window], latest: int, idle: int | None) -> int:

@@ -4,7 +4,7 @@ A lane holds slices or rows as items in an arena. A look at a window finds a run
 says of which keys it no longer has, or never had, all that the window needs (`Lane.lacks`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muntin.slicing.arena import Arena
@@ -32,4 +32,7 @@ class HeldItems:
     last: int | None  # the column of the table with the time of an item's last row, if it is known
     opens: int | None = None  # the column that has 1 where a window opens, if rows open windows
     records: Array | None = None  # the rows as dicts, beside the items, if a policy looks at them
-    settled: Array | None = None  # how many of the first items of each key asked a policy has left
+    compared: dict[str, Array] = field(default_factory=dict)  # numbers that a policy compares
+    settled: Array | None = (
+        None  # of each key asked, the first items (from, to) that a policy has left
+    )

@@ -31,6 +31,11 @@ def advancing(column: str) -> tuple[str, str]:
     return "advances", column
 
 
+def looked_at(column: str) -> tuple[str, str]:
+    """Return the name under which rows come with a column of numbers, if a policy looks at one."""
+    return "looks", column
+
+
 def object_array(items: Iterable[Any], count: int) -> Array:
     """Return an array of objects, whatever they are; tuples stay tuples."""
     return np.fromiter(items, object, count)
@@ -140,6 +145,12 @@ class KeptRows:
         if column is not None:
             self.runs.beside(column)
             column.clear()
+
+    def look_at_rows(self, name: tuple[str, ...], rows: list[Any]) -> None:
+        """Keep rows as objects from now on, too, given those that are there."""
+        self.measure, self._extra_name, self.extra = None, name, Objects()
+        self.runs.beside(self.extra)
+        self.extra.put(self.runs.live(), (object_array(rows, len(rows)),))
 
     def remove_aggregate(self, i: int) -> None:
         """Keep the partials of an aggregate no more."""

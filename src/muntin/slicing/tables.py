@@ -38,6 +38,28 @@ ROW_PLACE = 1  # instead, in a table of rows that were inserted: its place in th
 ROW_NEW = 2  # 1 until its windows were reported
 ROW_COLUMNS = 3
 
+# What a policy has left of a key's rows at an end.
+LEFT_END = 0  # the end
+LEFT_START = 1  # the time of the oldest row that is left; the end if none is
+LEFT_ROWS = 2  # how many rows are left
+LEFT_COLUMNS = 3
+
+# A walk along the ends of a key: what is left at each, as places of rows.
+WALKED_END = 0
+WALKED_LO = 1  # the rows [WALKED_LO, WALKED_HI) are left, as numbers among those that are kept
+WALKED_HI = 2  # how many rows lie before the end
+WALKED_COLUMNS = 3
+
+# How a policy stands after some rows of a key.
+STANDS_AT = 0  # how many rows the key has had by then, and -1 if that is not known
+STANDS_HIGH = 1  # the sum of what is left: its upper limb; of floats, in their bits
+STANDS_LOW = 2  # its lower limb; of floats the rest that rounding left
+STANDS_SINCE = 3  # the rank of the row at which the last run of increasing values began
+STANDS_LAST = 4  # the rank of the last row that has a value
+STANDS_RUN = 5  # how many values the last run has
+STANDS_LONGEST = 6  # how many values the longest run has
+STANDS_COLUMNS = 7
+
 # A group: the rows of one batch that share a key and a slice, or surely a session.
 GROUP_KEY = 0  # the number of the key
 GROUP_START = 1  # where the slice begins; not set for sessions

@@ -121,11 +121,6 @@ class Policy(Ticking):
         del ordered
         return POLICY, name
 
-    def rules(self, time: str) -> tuple[Any, ...]:
-        """Return the policy as comparisons of rows, if it is one, given the column of their times."""
-        rules = getattr(self.policy, "rules", ())
-        return rules if all(rule.column in (None, time) for rule in rules) else ()
-
     def _content(self) -> str:
         return f"Policy {self.policy.name}"
 

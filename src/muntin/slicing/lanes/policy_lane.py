@@ -1,12 +1,11 @@
 """What a policy leaves of a key's rows, at each end that is due.
 
-TPDS 2019, section 4.1.4: the policy is enforced after each row, on an AMTA of what it looks at. What was
-left at an end is known by its start and its number of rows, so that rows can be enforced again from the
-last end on that lies before a late row. Of ends that are final the last is remembered, and the rows that
-were left at it are kept.
+TPDS 2019, section 4.1.4: the policy is enforced after each row, ready-made ones by rules in a loop
+(`loops/policy_rules.py`), others on an AMTA of what they look at. What was left at an end is known by
+its start and its number of rows, so that rows can be enforced again from the last end on that lies
+before a late row. Of final ends the last is remembered, and the rows that were left at it are kept.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -15,26 +14,44 @@ import numpy as np
 
 from muntin.aggregators import Amta
 from muntin.journal import Journal
+from muntin.slicing.arena import Arena
 from muntin.slicing.held_items import HeldItems, Look
-from muntin.slicing.lane import Setting
-from muntin.slicing.lanes.context_state import ContextState
-from muntin.slicing.lanes.row_lane import ROW, as_lines
+from muntin.slicing.lane import Prepared, Setting, lines
+from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.lanes.tick_lane import TickLane
-from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array
+from muntin.slicing.limits import ALWAYS, END_OF_TIME, NEVER, Array
+from muntin.slicing.loops.arena_moves import find
 from muntin.slicing.loops.compiled import compiled_loops
-from muntin.slicing.loops.policy_rules import Rules
+from muntin.slicing.loops.last_rows import tick_after
+from muntin.slicing.loops.left_rows import Needs, Walk, Ways, begin_walk, last_due, next_said
+from muntin.slicing.loops.policy_rules import NO_ROW, PolicyRows
 from muntin.slicing.partials import Partials
-from muntin.slicing.rows import Rows
-from muntin.slicing.tables import RESULT, RETRACT, ROW_NEW, ROW_TIME, UPDATE
-from muntin.slicing.tick_ends import all_ends, ends_after_rows
+from muntin.slicing.policy_values import (
+    FLOATS,
+    FORMS,
+    NOTHING,
+    OBJECTS,
+    as_objects,
+    column_of,
+    form_of,
+    looks_at_rows,
+    rules_of,
+)
+from muntin.slicing.rows import Rows, looked_at, object_array
+from muntin.slicing.tables import (
+    LEFT_COLUMNS,
+    LEFT_END,
+    LEFT_ROWS,
+    ROW_MEASURE,
+    ROW_TIME,
+    STANDS_AT,
+    STANDS_COLUMNS,
+    WALKED_COLUMNS,
+)
 from muntin.windows import Policy
 
-Left = dict[int, tuple[int, int]]
-"""Rows [lo, hi) by the end at which they were left."""
-KINDS = Rules._fields
-"""The kinds of rules that loops know."""
-News = tuple[int, int, int, int, int]
-"""A window to report: (start, end, lo, hi, kind)."""
+FEW_ENDS, MANY_ENDS = 256, 64
+"""Ends for which there is space at first in the table of what is left, and at most for each key."""
 
 
 class PolicyLane(TickLane):
@@ -46,205 +63,292 @@ class PolicyLane(TickLane):
 
     def __init__(self, name: str, window: Any, partials: list[Partials], setting: Setting) -> None:
         super().__init__(name, window, partials, setting)
-        self._states: dict[int, ContextState] = {}
-        self._column = setting.time
+        self._time_column = setting.time
         self._is_timed = window.policy.expired(None, setting.time) is not None
-        self._rules = rules_of(window, setting.time)
+        self._told = Arena(LEFT_COLUMNS)  # what was left at the ends that were reported
+        self._walked = np.empty((FEW_ENDS, WALKED_COLUMNS), np.int64)
+        self._rules = None if self._needs_rows else rules_of(window, setting.time)
+        self._looks_at = None if self._rules is None else column_of(window)
+        self._form = NOTHING if self._rules is not None else OBJECTS
+        if self._looks_at is not None:
+            self.kept.measure = looked_at(self._looks_at)
+        # How the policy stands behind the last end: numbers by rules, else a tree of what is left.
+        self._stands = np.zeros((0, STANDS_COLUMNS), np.int64)
+        self._trees: dict[int, Amta] = {}
 
     @staticmethod
     def _looks_at_rows(window: Any, setting: Setting) -> bool:
-        return rules_of(window, setting.time) is None
+        return looks_at_rows(window, setting.time, setting.idle)
 
-    def _try(self, rows: Rows) -> None:
-        if self._rules is not None:
-            return
-        lift = self.window.policy.aggregate.input_lift()
-        for row in rows.extra[ROW]:
-            lift(row)
+    # Keys come and go
 
-    def _note_visited(self, visited: list[int], journal: Journal) -> None:
-        super()._note_visited(visited, journal)
-        journal.entries(self._states, visited, ContextState.without_context)
+    def grow_keys(self, keys: int, watermark: int = ALWAYS) -> None:
+        super().grow_keys(keys, watermark)
+        self._told.grow_keys(keys)
+        more = self.kept.runs.keys - len(self._stands)
+        if more > 0:
+            unknown = np.full((more, STANDS_COLUMNS), NO_ROW)
+            self._stands = np.append(self._stands, unknown, axis=0)
+
+    def keep_keys(self, alive: Array) -> None:
+        padded = np.append(alive, np.zeros(self.kept.runs.keys - len(alive), np.bool_))
+        super().keep_keys(alive)
+        self._told.compact(padded)
+        self._stands = self._stands[padded]
 
     def _renumber(self, numbers: dict[int, int]) -> None:
         super()._renumber(numbers)
-        self._states = {numbers[k]: s for k, s in self._states.items() if k in numbers}
+        self._trees = {numbers[k]: tree for k, tree in self._trees.items() if k in numbers}
 
     def alive(self) -> Array:
         """Return which keys have rows that are left, or windows that may still change."""
-        alive: Array = self.kept.runs.length[: self.keys] > 0
+        alive: Array = (self.kept.runs.length + self._told.length)[: self.keys] > 0
         if self._changed is not None:
             alive |= self._changed.alive(self.keys, self.lateness.past(self._time))
-        alive[list(self._states)] = True
         return alive
 
+    # Rows come in
+
+    def admit(self, rows: Rows, journal: Journal) -> tuple[Array | None, Prepared | None]:
+        """Return which rows count, and those lifted."""
+        if self._looks_at is not None:
+            rows = replace(rows, extra=self._compared(rows, self._looks_at))
+        return super().admit(rows, journal)
+
+    def _compared(self, rows: Rows, column: str) -> dict[Any, Array]:
+        """Return what the policy looks at: numbers, or from the first other value on, objects."""
+        values = rows.extra.get(looked_at(column))
+        if values is None:
+            return {
+                ROW: self._records([row[column] for row in rows.extra[ROW].tolist()], rows.times)
+            }
+        form = form_of(values)
+        if self._form != OBJECTS and (form == self._form or NOTHING in (form, self._form)):
+            return {looked_at(column): values}
+        return {ROW: self._records(as_objects(values.view(np.int64), form), rows.times)}
+
+    def _records(self, values: list[Any], times: Array) -> Array:
+        """Return rows as dicts of what a ready-made policy looks at; times are numbers."""
+        pairs = zip(values, times.tolist(), strict=True)
+        rows = ({self._looks_at: x, self._time_column: t} for x, t in pairs)
+        return object_array(rows, len(values))
+
+    def _try(self, rows: Rows) -> None:
+        if ROW in rows.extra:
+            lift = self.window.policy.aggregate.input_lift()
+            for row in rows.extra[ROW]:
+                lift(row)
+
+    def commit(self, prepared: Prepared, journal: Journal) -> None:
+        """Keep the rows."""
+        if self._looks_at is not None:
+            name, rows = looked_at(self._looks_at), prepared.rows
+            values = rows.extra.get(name)
+            journal.fields(self, self.kept, self.kept.runs)
+            if values is None:
+                self._look_at_objects()
+            else:
+                form = form_of(values)
+                self._form = self._form if form == NOTHING else form
+                rows = replace(rows, extra={name: values.view(np.int64)})
+            prepared = replace(prepared, rows=rows)
+        super().commit(prepared, journal)
+
+    def _look_at_objects(self) -> None:
+        """Keep values as objects from now on."""
+        if self._form == OBJECTS:
+            return
+        kept = self.kept.runs.meta[self.kept.runs.live()]
+        values = as_objects(np.ascontiguousarray(kept[:, ROW_MEASURE]), self._form)
+        self.kept.runs.columns = [*self.kept.runs.columns]
+        self.kept.look_at_rows(ROW, self._records(values, kept[:, ROW_TIME]).tolist())
+        self._form = OBJECTS
+
+    # The watermark advances
+
+    def _found(self, before: Array, journal: Journal) -> Array:
+        """Return the windows to report, and forget the rows that none needs any more."""
+        keys = self._to_look_at()
+        self._note_reported(keys, journal)
+        self._told.note(journal, keys, np.full(len(keys), ALWAYS))
+        journal.call(self._forget_standing, keys)
+        ways = Ways(self._ticks(), self._marks(before), self._is_timed)
+        walk = self._walk_by_trees(keys, ways) if self._form == OBJECTS else self._walk(keys, ways)
+        needless, dropped, cut, since = np.empty((4, len(keys)), np.int64)
+        known = np.empty((len(walk.lines), LEFT_COLUMNS), np.int64)
+        needs, out = Needs(needless, dropped, cut, since, known), lines(2 * len(known))
+        runs, told = self.kept.runs.runs(), self._told.runs()
+        tell = compiled_loops().tell_left
+        count = tell(keys, runs, self._row_keys(), told, ways, walk, needs, out)
+        self._told.length[keys] = cut
+        self._told.insert(keys, since, walk.stops, known)
+        self._told.drop_front(keys, dropped, journal)
+        self._drop(keys, needless, journal)
+        for key in keys[self._told.length[keys] == 0].tolist() if self._trees else ():
+            self._trees.pop(key, None)
+        return out[:count]
+
     def held(self, keys: Array, journal: Journal) -> HeldItems:
-        ends = np.array([self._settled_at(key) for key in keys.tolist()], np.int64)
-        rows = self.kept.places(keys, ends) - self.kept.runs.head[keys]
-        return replace(super().held(keys, journal), settled=rows)
+        behind = self.kept.places(keys, self._settled_at(keys)) - self.kept.runs.head[keys]
+        first = np.where(self._told.length[keys] > 0, self._told.head[keys], 0)
+        left = np.where(behind > 0, self._told.meta[first, LEFT_ROWS], 0)
+        compared = {}
+        if self._looks_at is not None and self._form != OBJECTS:
+            bits = np.ascontiguousarray(self.kept.runs.meta[:, ROW_MEASURE])
+            compared = {self._looks_at: bits.view(np.float64) if self._form == FLOATS else bits}
+        settled = np.stack([behind - left, behind], 1)
+        return replace(super().held(keys, journal), settled=settled, compared=compared)
 
     def lacks(self, name: str, look: Look) -> Array:
         del name
         time = self._time[look.keys if self._ordered else np.zeros(len(look.keys), np.int64)]
         forgotten = (self._first_rank[look.keys] > 0) & (look.time < time)
-        settled = np.array([self._settled_at(key) for key in look.keys.tolist()], np.int64)
+        settled = self._settled_at(look.keys)
         lacking: Array = np.where(settled == ALWAYS, forgotten, look.time < settled)
         return lacking
 
-    def _settled_at(self, key: int) -> int:
-        """Return an end at which all kept rows before it were left, and are known to be; or ALWAYS."""
-        state = self._states.get(key)
-        dropped = self._first_rank[key] > 0
-        return min(state.reported, default=ALWAYS) if state is not None and dropped else ALWAYS
+    def _settled_at(self, keys: Array) -> Array:
+        """Return the first end of which is known what was left, if rows are gone; or ALWAYS."""
+        known = (self._told.length[keys] > 0) & (self._first_rank[keys] > 0)
+        first = np.where(known, self._told.head[keys], 0)
+        return np.where(known, self._told.meta[first, LEFT_END], ALWAYS)
 
-    def _find(
-        self, key: int, meta: Array, after: int, upto: int, final: int
-    ) -> tuple[Array, int, int]:
-        state = self._states.setdefault(key, ContextState())
-        times = meta[:, ROW_TIME]
-        left = self._enforce(key, state, times, upto)
-        news = (
-            self._all_of(state, left, times, after)
-            if self._changes
-            else self._news(state, left, meta, self._first_new(key))
-        )
-        lines = [(key, 0, *line) for line in news]
-        needed = self._forget(key, state, final)
-        due = self._next(key, state, times, upto, final)
-        if needed == len(times) and due == NEVER:  # nothing is left, and that is final
-            del self._states[key]
-        return as_lines(lines), needed, due
+    def _forget_standing(self, keys: Array) -> None:
+        self._stands[keys, STANDS_AT] = NO_ROW
+        for key in keys.tolist():
+            self._trees.pop(key, None)
 
-    def _forget(self, key: int, state: ContextState, final: int) -> int:
-        """Forget ends before the last that is final; return the first row that is still needed."""
-        known = state.reported
-        base = max((end for end in known if end <= final), default=None)
-        if base is None:
-            return 0
-        state.reported = {end: content for end, content in known.items() if end >= base}
-        return self._rows_before(key, base) - int(known[base][1])
+    def _walk(self, keys: Array, ways: Ways) -> Walk:
+        """Enforce the policy by rules; return what is left of the rows of keys at ends."""
+        assert self._rules is not None
+        begins, stops = np.empty((2, len(keys)), np.int64)
+        passed = (ways.marks.upto - np.maximum(ways.marks.after, -END_OF_TIME)).max(initial=0)
+        space = len(keys) * (2 + min(int(passed) // self.window.every, MANY_ENDS))
+        if space > len(self._walked):
+            self._walked = np.empty((space, WALKED_COLUMNS), np.int64)
+        runs, told, known = self.kept.runs.runs(), self._told.runs(), self._row_keys()
+        floats = runs.table.view(np.float64), self._stands.view(np.float64)
+        rows = PolicyRows(runs.table, floats[0], self._stands, floats[1])
+        rules = self._rules._replace(floats=int(self._form == FLOATS))
+        walk_on, done, pieces = compiled_loops().walk_by_rules, 0, [self._walked[:0]]
+        while done < len(keys):
+            here = Walk(begins[done:], stops[done:], self._walked)
+            more, count = walk_on(keys[done:], runs, rows, known, told, rules, ways, here)
+            stops[done : done + more] += sum(map(len, pieces))
+            pieces.append(self._walked[:count].copy())
+            done += more
+            if done < len(keys):
+                self._walked = np.empty((4 * len(self._walked), WALKED_COLUMNS), np.int64)
+        return Walk(begins, stops, np.concatenate(pieces))
 
-    def _next(self, key: int, state: ContextState, times: Array, upto: int, final: int) -> int:
-        """Return the next end at which there may be something to report, or to forget."""
-        ends = sorted(state.reported)
-        changing = [end + self.lateness.longest for end in ends if end > final]
-        due, tick = min(changing, default=NEVER), self.window.first_end(upto)
-        if ends and state.reported[ends[-1]][1] and (self._is_timed or not self._changes):
-            due = min(due, tick if tick <= int(times[-1]) + self._idle else NEVER)
-        if self._changes and len(times) and self._life_ends(times) > upto:
-            due = min(due, self._life_ends(times))
-        since = max(tick - self.window.every, ends[-1] if ends else ALWAYS)
-        coming = self._rows_before(key, since)
-        if coming < len(times):
-            due = min(due, self.window.first_end(int(times[coming])))
-        return due
+    def give_back(self, journal: Journal) -> None:
+        super().give_back(journal)
+        if len(self._walked) > 4 * FEW_ENDS:
+            self._walked = np.empty((FEW_ENDS, WALKED_COLUMNS), np.int64)
 
-    def _enforce(self, key: int, state: ContextState, times: Array, upto: int) -> Left:
-        """Enforce the policy on a key's rows; return what is left at each end.
+    def _walk_by_trees(self, keys: Array, ways: Ways) -> Walk:
+        """Enforce the policy on trees; return what is left of the rows of keys at ends.
 
-        The tree is put back only at the end: if the policy raises, it is rebuilt the next time.
+        A tree is put back only behind the last end: if the policy raises, it is rebuilt the next time.
         """
-        fresh, known, context = int(self._fresh[key]), state.reported, state.context
-        reached = max(known, default=ALWAYS)
-        if context is None or fresh < reached:
-            reached = max((end for end in known if end <= fresh), default=ALWAYS)
-            hi = self._rows_before(key, reached)
-            context = self._begin(key, hi - known[reached][1] if reached in known else hi, hi)
-        else:
-            hi = self._rows_before(key, reached)
-        state.context, count, begin = None, len(context), reached
-        if not count:  # until the next row there is nothing to report
-            reached = max(reached, int(times[hi])) if hi < len(times) else upto
-        last, coming = int(times[-1]) if len(times) else ALWAYS, np.ascontiguousarray(times[hi:])
-        ends = self._ends(coming, reached, min(upto, max(last, -FAR) + self._idle))
-        stops = np.searchsorted(coming, ends) + hi
-        first = self._left_at(key, context, hi, ends, stops)
-        left: Left = {}
-        for end, lo, stop in zip(ends.tolist(), first.tolist(), stops.tolist(), strict=True):
-            if count or stop > hi or end in known:
-                left[end] = lo, stop
-            hi, count = stop, stop - lo
-        state.context = context if self._rules is None else range(count)
-        if self._changes:
-            for end in [end for end in known if end > begin and end not in left]:
-                del known[end]
-            if len(times) and begin < self._life_ends(times) <= upto:
-                left[self._life_ends(times)] = len(times), len(times)
-        return left
+        begins, stops, walked = [], [], []
+        for key in keys.tolist():
+            begin, found, tree = self._enforce(key, ways)
+            self._trees[key] = tree
+            begins.append(begin)
+            walked += found
+            stops.append(len(walked))
+        table = np.array(walked, np.int64).reshape(-1, WALKED_COLUMNS)
+        return Walk(np.array(begins, np.int64), np.array(stops, np.int64), table)
 
-    def _begin(self, key: int, lo: int, hi: int) -> Any:
-        """Return the context of a key of whose rows [lo, hi) are left."""
-        if self._rules is not None:
-            return range(hi - lo)
-        tree = Amta(self.window.policy.aggregate)
-        tree.bulk_insert(self._rows(key)[lo:hi])
-        return tree
+    def _enforce(self, key: int, ways: Ways) -> tuple[int, list[tuple[int, int, int]], Amta]:
+        """Return the end behind which a key is enforced, what is left at the next ones, and a tree."""
+        runs, told, ticks = self.kept.runs.runs(), self._told.runs(), ways.ticks
+        head, tail = int(runs.head[key]), int(runs.head[key] + runs.length[key])
+        begin, before, count = map(int, begin_walk(runs, told, key, int(self._fresh[key])))
+        behind = int(told.head[key] + told.length[key])
+        at, known = head + before, int(find(told.table, told.head[key], behind, begin + 1))
+        tree = self._trees.pop(key, None)
+        if tree is None or known < behind:
+            tree = Amta(self.window.policy.aggregate)
+            tree.bulk_insert(self._records_at(at - count, at))
+        upto = int(ways.marks.upto[key * ways.marks.stride])
+        last, found = int(last_due(runs, key, ticks, upto)), []
+        end = int(tick_after(ticks, begin))
+        while True:
+            if len(tree) == 0 or (ticks.changes and not self._is_timed):
+                end = max(end, int(next_said(runs, told, key, at, known, ways)))
+            if end > last:
+                break
+            stop = int(find(runs.table, at, tail, end))
+            some = stop > at or len(tree) > 0
+            self._pass(tree, (at, stop), end)
+            at = stop
+            while known < behind and told.table[known, LEFT_END] <= end:
+                some = some or told.table[known, LEFT_END] == end
+                known += 1
+            if some:
+                found.append((end, at - len(tree) - head, at - head))
+            end += ticks.every
+        life_ends = (
+            int(tick_after(ticks, last_due(runs, key, ticks, NEVER))) if head < tail else NEVER
+        )
+        if ticks.changes and begin < life_ends <= upto:
+            found.append((life_ends, tail - head, tail - head))
+        return begin, found, tree
 
-    def _ends(self, times: Array, reached: int, upto: int) -> Array:
-        """Return the ends at which what is left may have changed, or all if all are reported."""
-        if self._changes and not self._is_timed:
-            return ends_after_rows(self.window, times, upto)
-        return all_ends(self.window, reached, upto)
+    def _records_at(self, lo: int, hi: int) -> list[Any]:
+        """Return the rows at places [lo, hi) as dicts."""
+        assert self.kept.extra is not None
+        records: list[Any] = self.kept.extra.array[lo:hi].tolist()
+        return records
 
-    def _left_at(self, key: int, context: Any, hi: int, ends: Array, stops: Array) -> Array:
-        """Enforce the policy on the rows from `hi` on; return the first row that is left at each end."""
-        left = np.empty(len(ends), np.int64)
-        if self._rules is None:
-            for j, (end, stop) in enumerate(zip(ends.tolist(), stops.tolist(), strict=True)):
-                self._pass(context, key, (hi, stop), end)
-                left[j], hi = stop - len(context), stop
-            return left
-        head = int(self.kept.runs.head[key])
-        bounds, meta = (head + hi - len(context), head + hi), self.kept.runs.meta
-        enforce = compiled_loops().left_by_rules
-        enforce(meta, bounds, ends, stops + head, self._rules, self._is_timed, left)
-        return left - head
-
-    def _pass(self, tree: Amta, key: int, rows: tuple[int, int], end: int) -> None:
-        """Enforce the policy on the rows before an end, and then at that time."""
-        holds, kept = self.window.policy.on_partials(), self._rows(key)
-        lo, hi = rows
-        for row in kept[lo:hi]:
+    def _pass(self, tree: Amta, places: tuple[int, int], end: int) -> None:
+        """Enforce the policy on the rows at places [lo, hi) before an end, and then at that time."""
+        holds = self.window.policy.on_partials()
+        lo, hi = places
+        for row in self._records_at(lo, hi):
             tree.insert(row)
             tree.evict_while(holds)
         if self._is_timed and len(tree):
-            place = int(self.kept.runs.head[key]) + hi - 1
-            passed = end - int(self.kept.runs.meta[place, ROW_TIME])
-            now = later(kept[hi - 1][self._column], passed)
-            tree.evict_while(self.window.policy.expired(now, self._column))
+            passed = end - int(self.kept.runs.meta[hi - 1, ROW_TIME])
+            (last,) = self._records_at(hi - 1, hi)
+            now = later(last[self._time_column], passed)
+            tree.evict_while(self.window.policy.expired(now, self._time_column))
 
-    def _all_of(self, state: ContextState, left: Left, times: Array, after: int) -> Iterator[News]:
-        """Write down what is left and yield all of it, of which only changes will be reported."""
-        for end, (lo, hi) in left.items():
-            start = int(times[lo]) if lo < hi else end
-            state.reported[end] = (start, hi - lo)
-            yield start, end, lo, hi, UPDATE if end <= after else RESULT
+    # State
 
-    def _news(self, state: ContextState, left: Left, meta: Array, fresh: int) -> Iterator[News]:
-        """Write down what is left and yield what of it is news; new rows are at `fresh` or behind it."""
-        known, times, new = state.reported, meta[:, ROW_TIME], meta[:, ROW_NEW]
-        for end, (lo, hi) in left.items():
-            start, count = int(times[lo]) if lo < hi else end, hi - lo
-            was, before = known.get(end, (end, 0))
-            known[end] = (start, count)
-            said = before > 0
-            if said and (was != start or count == 0):
-                yield was, end, 0, 0, RETRACT
-                said = False
-            if count and not (said and before == count and not new[max(lo, fresh) : hi].any()):
-                yield start, end, lo, hi, UPDATE if said else RESULT
+    def parts(self) -> list[Any]:
+        return [*super().parts(), self._told]
 
     def plain(self) -> dict[str, Any]:
         """Return the lane's state as plain data; a tree sees its rows again."""
-        states = [(key, list(state.reported.items())) for key, state in self._states.items()]
-        return {**super().plain(), "states": states}
+        left = self._told.plain(self.keys, lambda _places: [])
+        return {**super().plain(), "left": left, "form": self._form}
 
     def load(self, plain: dict[str, Any]) -> None:
+        form = plain["form"]
+        if form not in FORMS or (self._looks_at is None and form != self._form):
+            raise ValueError(f"a policy looks at {form!r}, not one of {FORMS}")
+        if form == OBJECTS and self._form != OBJECTS:
+            self._look_at_objects()
+        self._form = form
         super().load(plain)
-        for key, reported in plain["states"]:
-            state = ContextState(reported=dict(reported))
-            check_left(state, self._times_of(key))
-            self._states[key] = state.without_context()
+        left = plain["left"]
+        if len(left["lengths"]) != self.keys:
+            raise ValueError(f"{len(left['lengths'])} keys have something left, of {self.keys}")
+        self._told.load(left)
+        self._check_left()
+
+    def _check_left(self) -> None:
+        """Refuse what was left at ends, as it was saved, unless there are rows for it."""
+        keys = np.repeat(np.arange(self._told.keys), self._told.length)
+        ends, rows = self._told.meta[self._told.live()][:, [LEFT_END, LEFT_ROWS]].T
+        before = self.kept.places(keys, np.ascontiguousarray(ends)) - self.kept.runs.head[keys]
+        wrong = (rows < 0) | (rows > before)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise ValueError(f"{rows[i]} rows were left at {ends[i]}, of {before[i]}")
 
 
 def later(time: Any, microseconds: int) -> Any:
@@ -252,21 +356,3 @@ def later(time: Any, microseconds: int) -> Any:
     if isinstance(time, datetime):
         return time + timedelta(microseconds=microseconds)
     return time + microseconds
-
-
-def rules_of(window: Policy, time: str) -> Rules | None:
-    """Return a policy as rules for loops, if it compares rows; `time` is the column of their times."""
-    rules = window.rules(time)
-    if not rules:
-        return None
-    least = {kind: min((r.limit for r in rules if r.kind == kind), default=NEVER) for kind in KINDS}
-    return Rules(**least)
-
-
-def check_left(state: ContextState, times: Array) -> None:
-    """Refuse what was left at ends, as it was saved, unless there are rows for it."""
-    for end, (start, count) in state.reported.items():
-        if any(type(number) is not int for number in (end, start, count)):
-            raise TypeError("ends, starts and numbers of rows are whole numbers")
-        if not 0 <= count <= int(np.searchsorted(times, end)):
-            raise ValueError(f"{count} rows were left at {end}, of {len(times)}")

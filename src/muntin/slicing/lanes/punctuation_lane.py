@@ -162,7 +162,7 @@ class PunctuationLane(WindowSliceLane):
         places = np.where(there, self.slices.head[look.keys] + look.lo, 0)
         opened = there & (self.slices.meta[places, PUNCTUATED_OPENED] == 1)
         unseen = self._begins[look.keys] > ALWAYS
-        lacking: Array = (unseen & ~opened) | (~there & (look.time < after))
+        lacking: Array = (unseen & ~opened) | (~there & (look.time <= after))
         return lacking
 
     def advance(self, watermark: Array, journal: Journal) -> Report:

@@ -225,62 +225,12 @@ class RowLane(Lane):
 
     def _found(self, before: Array, journal: Journal) -> Array:
         """Return the windows to report, key by key; they were reported up to `before`."""
-        final = self.lateness.past(self._time)
-        found = [NO_WINDOWS]
-        visited = self._visited()
-        self._note_visited(visited, journal)
-        for key in visited:
-            place = key if self._ordered else 0
-            after, upto, past = (int(times[place]) for times in (before, self._time, final))
-            found.append(self._report(key, after, upto, past, journal))
-            self._fresh[key] = NEVER
-        return np.concatenate(found)
-
-    def _report(self, key: int, after: int, upto: int, final: int, journal: Journal) -> Array:
-        """Return the windows of one key to report, and forget the rows that none needs any more."""
-        runs = self.kept.runs
-        head, count = int(runs.head[key]), int(runs.length[key])
-        meta = runs.meta[head : head + count]
-        found, needed, self._due[key] = self._find(key, meta, after, upto, final)
-        found[:, [LO, HI]] += head
-        meta[self._first_new(key) :, ROW_NEW] = 0
-        runs.drop_front(np.array([key]), np.array([needed]), journal)
-        self._first_rank[key] += needed
-        return found
-
-    def _find(
-        self, key: int, meta: Array, after: int, upto: int, final: int
-    ) -> tuple[Array, int, int]:
-        """Return the windows of one key to report, and the number of its rows that none needs.
-
-        `meta` are the kept rows, and windows are given as ranges of them. Windows were reported up to
-        `after`, are complete up to `upto`, and do not change any more up to `final`. With them comes the
-        watermark at which there will be something to report or to forget, if no row comes before.
-        """
-        raise NotImplementedError(f"windows of {self.kind!r} are not found key by key")
-
-    def _first_new(self, key: int) -> int:
-        """Return the number of kept rows of a key before the first new one."""
-        return self._rows_before(key, int(self._fresh[key]))
-
-    def _rows_before(self, key: int, time: int) -> int:
-        """Return the number of kept rows of a key before a time. Cost: O(log n)."""
-        place = self.kept.places(np.array([key]), np.array([time]))
-        return int(place[0] - self.kept.runs.head[key])
-
-    def _visited(self) -> list[int]:
-        """Return the keys that may have something to report or to forget."""
-        visited: list[int] = self._to_look_at().tolist()
-        return visited
+        raise NotImplementedError(f"windows of {self.kind!r} are not found here")
 
     def _to_look_at(self) -> Array:
         """Return the keys that have new rows, or may have something to report or to forget."""
         due = self._due[: self.keys] <= (self._time[: self.keys] if self._ordered else self._time)
         return np.nonzero(due | (self._fresh[: self.keys] < NEVER))[0]
-
-    def _note_visited(self, visited: list[int], journal: Journal) -> None:
-        """Note what a report will change of some keys; contexts see their rows again."""
-        self._note_reported(np.array(visited, np.int64), journal)
 
     def _note_reported(self, keys: Array, journal: Journal) -> None:
         """Note what a report changes of some keys: the new rows of each are new no more."""

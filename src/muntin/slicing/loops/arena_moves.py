@@ -7,6 +7,7 @@ arena, within the room that it has: places base[k] to base[k] + room[k].
 from typing import Any
 
 from muntin.kernels.loops.instructions import entry
+from muntin.kernels.loops.kept_windows import E, F
 from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_STEP, NEW, OPEN
 from muntin.slicing.tables import (
     MOVE_FROM,
@@ -222,7 +223,7 @@ def open_place(table: Any, p: Any, tail: Any, log: Any, n: Any) -> Any:
 
 @entry
 def slots_behind(marks: Any, kinds: Any, head: Any, drift: Any, chosen: Any, upto: Any) -> Any:
-    """Find the slots whose windows [marks[slot, 0], marks[slot, 1]) have slices before their runs.
+    """Find the slots whose windows [marks[slot, F], marks[slot, E]) have slices before their runs.
 
     Slot number // kinds is its key. Write each slot and the number of the first slice of its run; return
     how many.
@@ -230,7 +231,7 @@ def slots_behind(marks: Any, kinds: Any, head: Any, drift: Any, chosen: Any, upt
     n = 0
     for slot in range(len(marks)):
         first = head[slot // kinds] - drift[slot // kinds]
-        if marks[slot, 0] < first and marks[slot, 0] < marks[slot, 1]:
+        if marks[slot, F] < first and marks[slot, F] < marks[slot, E]:
             chosen[n] = slot
             upto[n] = first
             n += 1

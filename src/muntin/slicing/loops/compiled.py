@@ -10,6 +10,7 @@ from muntin.slicing.loops import (
     grid_reports,
     grid_slices,
     last_rows,
+    left_rows,
     policy_rules,
     punctuated_slices,
     session_slices,
@@ -28,4 +29,5 @@ def compiled_loops() -> ModuleType:
         last_rows,
         fired_windows,
         policy_rules,
+        left_rows,
     )
