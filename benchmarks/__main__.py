@@ -24,6 +24,7 @@ from benchmarks import (
     objects,
     papers,
     plots,
+    rollfun,
     rolling,
     single_rows,
     slicing,
@@ -39,6 +40,7 @@ from benchmarks.report import show
 
 MEASURED = {
     "rolling": rolling,
+    "rollfun": rollfun,
     "kernels": kernels,
     "latency": latency,
     "slicing": slicing,

@@ -61,11 +61,11 @@ def read_stream(spark: Any, folder: Path) -> Any:
 
 
 def collect(stream: Any, checkpoint: Path, mode: str = "update") -> list[dict[str, Any]]:
-    """Run a stream until all files are taken, and return what came out."""
+    """Run a stream until all files are taken, and return what came out, without the times of results."""
     results: list[dict[str, Any]] = []
 
     def take(frame: Any, _batch: int) -> None:
-        results.extend(frame.toArrow().to_pylist())
+        results.extend(frame.drop("window_time").toArrow().to_pylist())
 
     writer = stream.writeStream.foreachBatch(take).outputMode(mode).trigger(availableNow=True)
     collect.progress = ran(

@@ -23,7 +23,7 @@ import muntin as mt
 from muntin import policies
 from muntin.aggregates import close
 from tests import catalogue
-from tests.window_oracle import WindowOracle, read_results, replay_changes
+from tests.window_oracle import WindowOracle, read_lost, read_results, replay_changes
 
 KEYS = ("room", "plug")
 THIS_YEAR = 1_767_225_600_000_000
@@ -278,17 +278,20 @@ def drive(query, stream, plan, process, advance):
     windows=chosen(WINDOWS),
     aggregates=st.sampled_from(AGGREGATES),
     lateness=st.sampled_from([0, 15, 60]),
+    dropped=st.sampled_from(["count", "report"]),
 )
-def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness):
-    oracle = WindowOracle(windows, aggregates, lateness, keys=KEYS)
+def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness, dropped):
+    oracle, lost = WindowOracle(windows, aggregates, lateness, keys=KEYS), []
 
     def advance(watermark, table):
         same(read_results(table, KEYS), oracle.advance(watermark))
 
-    def process(rows, _table):
+    def process(rows, table):
         oracle.process(rows)
+        lost.extend(read_lost(table, KEYS))
+        assert lost == (oracle.lost if dropped == "report" else [])
 
-    query = query_of(windows, aggregates, lateness=lateness)
+    query = query_of(windows, aggregates, lateness=lateness, dropped=dropped)
     counters = drive(query, stream, plan, process, advance).counters
     assert (counters.rows, counters.late) == (oracle.rows, oracle.late)
     assert counters.dropped == oracle.dropped
@@ -300,15 +303,18 @@ def test_every_table_is_the_oracles(plan, stream, windows, aggregates, lateness)
     stream=streams(ordered=True), windows=chosen(WINDOWS), aggregates=st.sampled_from(AGGREGATES)
 )
 def test_in_an_ordered_stream_results_come_with_the_rows(plan, stream, windows, aggregates):
-    oracle = WindowOracle(windows, aggregates, keys=KEYS, ordered=True)
+    oracle, lost = WindowOracle(windows, aggregates, keys=KEYS, ordered=True), []
 
     def advance(watermark, table):
         same(read_results(table, KEYS), oracle.advance(watermark))
 
     def process(rows, table):
         same(read_results(table, KEYS), oracle.process(rows))
+        lost.extend(read_lost(table, KEYS))
+        assert lost == oracle.lost
 
-    drive(query_of(windows, aggregates, ordered=True), stream, plan, process, advance)
+    query = query_of(windows, aggregates, ordered=True, dropped="report")
+    drive(query, stream, plan, process, advance)
 
 
 @PLANS

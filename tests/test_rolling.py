@@ -373,7 +373,7 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
         ),
         (lambda x: mt.rolling(x, 2, mt.Max(), by=x[:2]), ValueError, "by has 2 rows"),
         (lambda x: mt.rolling((x, x[:1]), 2, mt.ArgMax()), ValueError, "column 1 has 1 rows"),
-        (lambda x: mt.rolling(x, 2, mt.ArgMax()), TypeError, "takes two columns"),
+        (lambda x: mt.rolling(x, 2, mt.ArgMax()), TypeError, "takes 2 columns"),
         (lambda x: mt.rolling(x, 2, mt.Max(), closed="up"), ValueError, "'up'"),
         (lambda x: mt.rolling(x, 2, mt.Max(), min_periods=3), ValueError, "size of 2, got 3"),
         (lambda x: mt.rolling(x, 2, mt.Max(), algorithm="Best"), ValueError, "'Best'"),

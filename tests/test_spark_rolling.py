@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 from muntin.aggregates import close
-from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked, Frame
+from muntin.dataframes.frames import Frame
+from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked
 from tests.oracle import Oracle
 
 

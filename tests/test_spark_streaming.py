@@ -117,6 +117,9 @@ EMBEDDED = {
     "early": asked(
         {"a": mt.Tumbling("1 min"), "s": mt.Session("2 s"), "last": mt.LastN(5, "10 s")}, early=True
     ),
+    "what no window takes": asked(
+        {"a": mt.Sliding("3 s", "8 s"), "b": mt.Sliding("2 s", "5 s")}, dropped="report"
+    ),
     "changes, no keys": asked({"a": mt.Sliding("30 s", "1 s")}, keys=(), emit="changes"),
     "so far, and by a calendar": asked(
         {

@@ -39,9 +39,9 @@ def results(rows, name="ten", **types):
     return pa.table(
         {
             "k": pa.array(keys),
-            "window": pa.array([name] * len(rows)),
-            "start": pa.array([end - 10 for end in ends]),
-            "end": pa.array(ends),
+            "window": pa.array([name] * len(rows), pa.string()),
+            "start": pa.array([None if end is None else end - 10 for end in ends], pa.int64()),
+            "end": pa.array(ends, pa.int64()),
             "kind": pa.array(kinds),
             "v": pa.array(values, types.get("v", pa.float64())),
         }
@@ -382,6 +382,7 @@ def test_figures_are_those_of_the_last_micro_batch_and_totals():
     )
     board.take(results([("a", 10, "result", 1.0), ("b", 10, "result", 1.0)]))
     board.take(results([("a", 10, "update", 2.0), ("b", 10, "retract", None)]))
+    board.take(results([("a", None, "dropped", None)], name=None))
     figures = board.drawing()["figures"]
     assert figures["now"] == {
         "rows_per_second": 100.0,

@@ -43,6 +43,7 @@ class WindowOracle:
         self.counted = {name: defaultdict(list) for name in windows}
         self.reported = {}
         self.rows = self.late = self.dropped = 0
+        self.lost = []  # the keys and times of the rows that no window took
 
     def process(self, rows):
         for values in rows:
@@ -77,6 +78,7 @@ class WindowOracle:
         self.rows += 1
         self.late += t < self.watermark
         self.dropped += not counts
+        self.lost += [] if counts else [(key, t)]
         self.last_time[key] = t
 
     def _allowed(self, _end):
@@ -310,9 +312,11 @@ def read_results(table, keys=()):
 
 
 def read_rows(table, keys=()):
-    """Return what a table has as (window, kind, values)."""
+    """Return what a table has as (window, kind, values); of rows that no window took see `read_lost`."""
     rows = []
     for row in table.to_pylist():
+        if row["kind"] == "dropped":
+            continue
         key = tuple(row.pop(column) for column in keys)
         window, kind = (key, row["window"], *bounds(row)), row["kind"]
         values = {n: as_plain(v) for n, v in row.items() if n not in (*COLUMNS, *MEASURES)}
@@ -320,6 +324,17 @@ def read_rows(table, keys=()):
             values["times"] = row["start"], row["end"]
         rows.append((window, kind, values))
     return rows
+
+
+def read_lost(table, keys=()):
+    """Return the keys and times of rows that no window took, of which all else is null."""
+    lost = []
+    for row in table.to_pylist():
+        key = tuple(row.pop(column) for column in keys)
+        if row.pop("kind") == "dropped":
+            lost.append((key, row.pop("start")))
+            assert not any(value is not None for value in row.values()), row
+    return lost
 
 
 def bounds(row):

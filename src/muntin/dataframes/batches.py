@@ -172,7 +172,7 @@ def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the columns of these names, Arrow's in one piece."""
     if isinstance(data, list | tuple):
         return {name: _few(column) for name, column in _from_rows(data, names).items()}
-    if not (is_frame(data) or isinstance(data, pa.RecordBatch)):
+    if not is_frame(data):
         raise TypeError(
             "a batch is an Arrow table or record batch, a pandas or Polars DataFrame, a dict of "
             f"arrays or a list of dicts, got {type(data).__module__}.{type(data).__qualname__}"
@@ -246,7 +246,7 @@ def _whole(column: Any) -> Any:
     return column
 
 
-def _arrow(column: Any, name: str) -> pa.Array:
+def arrow_column(column: Any, name: str) -> pa.Array:
     """Return a column as an Arrow array, without string views: Arrow cannot take rows of them."""
     kind = kind_of(column)
     if kind == "polars":  # which writes the addresses of objects into Arrow
@@ -269,10 +269,10 @@ def _converted(column: Any, kind: str) -> pa.Array:
 def _key(column: Any, name: str, bad: _BadRows) -> pa.Array:
     """Return a key column; rows whose value cannot be read are bad and null."""
     try:
-        array = _arrow(column, name)
+        array = arrow_column(column, name)
     except TypeError:
         column = _without_bad(column, name, bad, SIGNED)
-        array = _arrow(column, name)
+        array = arrow_column(column, name)
     return _readable(array, name, bad)
 
 
@@ -388,11 +388,11 @@ def _is_plain(column: Any) -> bool:
 def _settled(column: Any, name: str, bad: _BadRows) -> Any:
     """Return a column as Arrow has it, or as objects of several types or of one Arrow does not know."""
     try:
-        array = _arrow(column, name)
+        array = arrow_column(column, name)
     except TypeError:
         column = _without_bad(column, name, bad, NUMBERS)
         try:
-            array = _arrow(column, name)
+            array = arrow_column(column, name)
         except TypeError:
             return column
     guessed = (
@@ -413,9 +413,9 @@ def _times(column: Any, name: str, bad: _BadRows) -> tuple[Array, pa.DataType, A
     if isinstance(dtype, np.dtype) and dtype.kind == "M" and not np.ma.isMaskedArray(column):
         return _numpy_times(np.asarray(column), name, bad)
     try:
-        array = _arrow(column, name)
+        array = arrow_column(column, name)
     except TypeError:
-        array = _arrow(_without_bad(column, name, bad, SIGNED), name)
+        array = arrow_column(_without_bad(column, name, bad, SIGNED), name)
     kind = array.type
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     if valid is not None and bad.places:

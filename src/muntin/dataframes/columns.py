@@ -48,8 +48,8 @@ class Column:
 
     def take(self, order: Any) -> "Column":
         """Return the column with its rows in another order."""
-        valid = None if self.valid is None else self.valid[order]
-        return replace(self, values=self.values[order], valid=valid)
+        valid = None if self.valid is None else self.valid.take(order)
+        return replace(self, values=self.values.take(order), valid=valid)
 
     def objects(self, *, exact: bool = False) -> list[Any]:
         """Return the values as Python objects, null as None; moments are in UTC.
@@ -84,8 +84,28 @@ def kind_of(data: Any) -> str:
     return {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}.get(module, "numpy")
 
 
+def as_arrow_data(data: Any) -> Any:
+    """Return data that only Arrow can read as Arrow has them, and all other data as they are."""
+    if type(data).__module__.split(".")[0] == "narwhals":
+        data = data.to_native()
+    known = kind_of(data) != "numpy" or isinstance(data, np.ndarray | list | tuple | dict)
+    if known or not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+        return data
+    import pyarrow as pa
+
+    if hasattr(data, "__arrow_c_array__"):
+        array = pa.array(data)
+        return pa.RecordBatch.from_struct_array(array) if pa.types.is_struct(array.type) else array
+    chunks = pa.chunked_array(data)
+    if not pa.types.is_struct(chunks.type):
+        return chunks
+    batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks.chunks]
+    return pa.Table.from_batches(batches, pa.schema(list(chunks.type)))
+
+
 def read(data: Any, name: str) -> Column:
     """Read one column; `name` is what an error calls it."""
+    data = as_arrow_data(data)
     kind = kind_of(data)
     if kind == "pandas":
         return replace(_from_pandas(data, name), came_as=data.dtype)
@@ -218,5 +238,5 @@ def is_frame(data: Any) -> bool:
         return True
     kind = kind_of(data)
     module = sys.modules.get({"arrow": "pyarrow"}.get(kind, kind))
-    frame = {"pandas": "DataFrame", "polars": "DataFrame", "arrow": "Table"}.get(kind)
-    return frame is not None and isinstance(data, getattr(module, frame))
+    frames = {"pandas": ("DataFrame",), "polars": ("DataFrame",), "arrow": ("Table", "RecordBatch")}
+    return any(isinstance(data, getattr(module, frame)) for frame in frames.get(kind, ()))

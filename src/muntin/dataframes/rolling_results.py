@@ -44,15 +44,10 @@ class Answer:
         mask[self.missing] = True
         return mask
 
-    def every(self, step: int) -> "Answer":
-        """Keep every step-th result, from the first on."""
-        return Answer(tuple(array[::step] for array in self.arrays), self.mask()[::step])
-
-    def put_back(self, order: Array) -> "Answer":
-        """Map results from sorted order back to arrival order."""
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return Answer(tuple(array[back] for array in self.arrays), self.mask()[back])
+    def take(self, places: Any) -> "Answer":
+        """Return the results at some places, in that order."""
+        missing = slice(0, 0) if self.none_missing else self.mask().take(places)
+        return Answer(tuple(array.take(places) for array in self.arrays), missing)
 
     def without_overflow(self, aggregate: Aggregate, name_of: Callable[[int], str]) -> "Answer":
         """Take off the last array, which says what does not fit: an error, or a missing result."""

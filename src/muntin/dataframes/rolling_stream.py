@@ -4,6 +4,7 @@ The window lives between the arrays as an algorithm's own ring: compiled for num
 for everything else. Rows may be null in any array, so partials carry the number of their values.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,10 +18,12 @@ from muntin.dataframes.column_fitting import fit
 from muntin.dataframes.column_types import ColumnType, check_takes
 from muntin.dataframes.columns import Array, Column, kind_of, read
 from muntin.dataframes.compiled_ring import CompiledRing
+from muntin.dataframes.keyed_rings import Lane, Lanes
 from muntin.dataframes.object_ring import ObjectRing, ring_of
-from muntin.dataframes.rolling_request import scaled, whole_times
 from muntin.dataframes.rolling_results import Answer, Labels, write
-from muntin.journal import Calls
+from muntin.dataframes.rolling_rows import whole_times
+from muntin.dataframes.rolling_sizes import scaled
+from muntin.journal import Calls, Journal
 from muntin.kernels.codegen.build import POINTERS, NotCompilableError
 from muntin.kernels.codegen.loop_source import STEPS
 from muntin.windows import is_duration, microseconds
@@ -33,13 +36,19 @@ class Rolling:
     """The aggregate of the last rows, or of the last stretch of time, as arrays come in.
 
     `size` is a number of rows, or a duration: then each push gives the rows' times. Windows with fewer
-    than `min_periods` values (by default `size` rows, or 1 with a duration) have no result.
-    Runtime: O(rows pushed), whatever the size; with DabaLite no row takes long.
+    than `min_periods` values (by default `size` rows, or 1 with a duration) have no result. `by` names
+    the columns of keys: every key has a window of its own, and each push gives the rows' keys. The rows
+    of a key come in the order of their times.
+    Runtime: O(rows pushed), whatever the size, and O(1) for each key among them; with DabaLite no row
+    takes long. A window for each key is held.
 
     >>> from muntin import Max, Rolling
     >>> window = Rolling(3, Max(), min_periods=1)
     >>> window.push([5, 1, 2]), window.push([1, 4])
     (array([5, 5, 5]), array([2, 4]))
+    >>> window = Rolling(2, Max(), min_periods=1, by="plug")
+    >>> window.push([5, 1, 2], by=["tv", "tv", "lamp"]), window.push([1, 4], by=["tv", "lamp"])
+    (array([5, 5, 2]), array([1, 4]))
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class Rolling:
         *,
         min_periods: int | None = None,
         algorithm: str = "DabaLite",
+        by: str | Sequence[str] = (),
     ) -> None:
         if algorithm not in STEPS:
             raise ValueError(f"algorithm must be one of {', '.join(STEPS)}, got {algorithm!r}")
@@ -58,42 +68,76 @@ class Rolling:
             raise ValueError(f"a window's size must be positive and 2**62 at most, got {size!r}")
         self._least = min_periods if min_periods is not None else (1 if self._timed else self._size)
         self._algorithm = algorithm
-        self._last: int | None = None
+        self._lanes = Lanes((by,) if isinstance(by, str) else tuple(by))
         self._reach: int | None = None  # the size in the unit of the times
         refuse_conditions(aggregate, "Rolling")
         self.aggregate = aggregate
-        self._ring: CompiledRing | ObjectRing | None = None
         self._type: ColumnType | None = None
         self._calls = Calls("a rolling window")
 
     def __len__(self) -> int:
-        return 0 if self._ring is None else len(self._ring)
+        return sum(0 if lane.ring is None else len(lane.ring) for lane in self._lanes.lanes)
 
-    def push(self, values: Any, on: Any = None) -> Any:
-        """Take an array of rows and return a result for each of them; all are taken, or none."""
+    @property
+    def _ring(self) -> CompiledRing | ObjectRing | None:
+        """The ring of the first key, or of all rows if there are no keys."""
+        return self._lanes.lanes[0].ring
+
+    @property
+    def _last(self) -> int | None:
+        """The time of the last row of the first key."""
+        return self._lanes.lanes[0].last
+
+    def push(self, values: Any, on: Any = None, by: Any = None) -> Any:
+        """Take an array of rows and return a result for each of them; all are taken, or none.
+
+        `on` has the rows' times, `by` their keys: a column, or a list of one for each name.
+        """
         with self._calls as journal:
             journal.fields(self)
             column = self._typed(read(values, "values"))
             times = self._times(on, len(column.values))
-            if self._ring is None:
-                self._ring = self._start(column)
+            parts = self._lanes.parts(by, len(column.values), journal)
+            for lane, places in parts:
+                journal.fields(lane)
+                if times is not None:
+                    lane.last = _check_order(times, places, lane.last)
             self._type = self._type or ColumnType.known(column)
             column = replace(column, valid=None) if self.aggregate.counts_rows else column
-            arrays, counts = self._ring.push(column, times, self._reach or self._size, journal)
-            if times is not None and len(times):
-                self._last = int(times[-1])
-            answer = self._answer(arrays, counts)
+            answer = self._answer(column, times, parts, journal)
             labels = Labels(kind_of(values), getattr(values, "index", None))
             results = write(answer, self.aggregate, column, labels)
-            self._ring.settle(journal)
+            for lane, _ in parts:
+                if lane.ring is not None:
+                    lane.ring.settle(journal)
             return results
 
-    def _answer(self, arrays: tuple[Array, ...], counts: Array) -> Answer:
+    def _answer(
+        self,
+        column: Column,
+        times: Array | None,
+        parts: list[tuple[Lane, Array | None]],
+        journal: Journal,
+    ) -> Answer:
         """Return results without those of too few values, and those that do not fit."""
-        assert self._ring is not None
-        kernel = self.aggregate.kernel
+        size, kernel = self._reach or self._size, self.aggregate.kernel
+        overflows, found = False, []
+        for lane, places in parts:
+            lane.ring = ring = lane.ring or self._start(column)
+            mine = column if places is None else column.take(places)
+            stamps = times if places is None or times is None else times[places]
+            found.append(ring.push(mine, stamps, size, journal))
+            overflows = ring.overflows
+        if not found:  # no rows of any key
+            return Answer((np.empty(0),), np.zeros(0, np.bool_))
+        arrays, counts = found[0]
+        if parts[0][1] is not None:
+            back = np.argsort(np.concatenate([places for _, places in parts]))
+            columns = zip(*(arrays for arrays, _ in found), strict=True)
+            arrays = tuple(np.concatenate(pieces)[back] for pieces in columns)
+            counts = np.concatenate([counts for _, counts in found])[back]
         answer = Answer(arrays, counts < max(self._least, 1 if kernel is None else kernel.least))
-        if self._ring.overflows:
+        if overflows:
             return answer.without_overflow(self.aggregate, "row {} of this array".format)
         return answer
 
@@ -125,16 +169,9 @@ class Rolling:
             self._reach = self._scaled(stamps)
         if self._reach != self._scaled(stamps):
             raise TypeError(f"times came in another unit before; convert {stamps.dtype}")
-        before = times[:1] if self._last is None else np.array([self._last])
-        stamps_in_order = np.concatenate((before, times))
-        falls = stamps_in_order[1:] < stamps_in_order[:-1]
-        if falls.any():
-            row = int(np.argmax(falls))
-            raise ValueError(
-                f"times must not fall: row {row} is at {times[row]}, before its predecessor"
-            )
-        if len(times) and int(times[0]) < -FURTHEST:
-            raise ValueError(f"row 0 has time {int(times[0])}, which is before -2**62")
+        if len(times) and int(times.min()) < -FURTHEST:
+            row = int(np.argmin(times))
+            raise ValueError(f"row {row} has time {int(times[row])}, which is before -2**62")
         return times
 
     def _scaled(self, stamps: Column) -> int:
@@ -146,6 +183,9 @@ class Rolling:
     def _start(self, column: Column) -> "CompiledRing | ObjectRing":
         times = column.dtype.kind in "mM" and self.aggregate.kernel is None
         nulls = self.aggregate.nulls and not self.aggregate.counts_rows
+        nulls |= isinstance(
+            self._lanes.lanes[0].ring, ObjectRing
+        )  # all keys have one kind of window
         if column.is_numeric and not (times or nulls) and self.aggregate.rank is None:
             try:
                 form = ColumnType.of(column).form
@@ -157,13 +197,22 @@ class Rolling:
     def snapshot(self) -> bytes:
         """Return the window as bytes, with a format version and a checksum."""
         with self._calls:
-            ring = None if self._ring is None else self._ring.save()
+            lanes = self._lanes.lanes
+            rings = [None if lane.ring is None else lane.ring.save() for lane in lanes]
+            lasts = [lane.last for lane in lanes]
             kind = None if self._type is None else self._type.plain()
-            return seal([self._identity(), self._reach, self._last, kind, ring])
+            if not self._lanes.names:
+                return seal([self._identity(), self._reach, lasts[0], kind, rings[0]])
+            keys = self._lanes.plain()
+            return seal(
+                [self._identity(), self._reach, lasts, kind, {"keys": keys, "rings": rings}]
+            )
 
     def _identity(self) -> Identity:
         """Return what a snapshot must agree in with the window that it is restored to."""
+        keys = {"by": list(self._lanes.names)} if self._lanes.names else {}
         return {
+            **keys,
             "window": "Rolling",
             "algorithm": self._algorithm,
             "size": int(self._size),
@@ -196,13 +245,36 @@ class Rolling:
                 f"the snapshot is not of Rolling({size!r}, {aggregate.name}): {'; '.join(found)}"
             )
         try:
-            window._reach, window._last = reach, last
+            window._reach = reach
             window._type = None if kind is None else ColumnType.from_plain(kind)
-            if ring is not None:
-                held = CompiledRing if "fields" in ring else ObjectRing
-                window._ring = held.load(ring, aggregate, window._algorithm, trust_functions)
+            if window._lanes.names:
+                pairs = zip(ring["rings"], last, strict=True)
+                lanes = [window._lane(saved, time, trust_functions) for saved, time in pairs]
+                window._lanes.restore(ring["keys"], lanes)
+            else:
+                window._lanes.lanes = [window._lane(ring, last, trust_functions)]
         except DAMAGE as error:
             raise SnapshotError(
                 f"the snapshot's state is not that of a window: {error!r}"
             ) from error
         return window
+
+    def _lane(self, ring: Any, last: int | None, trust: bool) -> Lane:
+        """Return a key's window that was saved."""
+        if ring is None:
+            return Lane(None, last)
+        held = CompiledRing if "fields" in ring else ObjectRing
+        return Lane(held.load(ring, self.aggregate, self._algorithm, trust), last)
+
+
+def _check_order(times: Array, places: Array | None, last: int | None) -> int | None:
+    """Return the time of the last row of a key, or say which row comes before its predecessor."""
+    mine = times if places is None else times[places]
+    before = mine[:1] if last is None else np.array([last])
+    stamps_in_order = np.concatenate((before, mine))
+    falls = stamps_in_order[1:] < stamps_in_order[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        row = at if places is None else int(places[at])
+        raise ValueError(f"times must not fall: row {row} is at {mine[at]}, before its predecessor")
+    return int(mine[-1]) if len(mine) else last

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN = 40
-STYLES = {"update": "yellow", "retract": "red", "empty": "dim", "early": "cyan"}
+STYLES = {"update": "yellow", "retract": "red", "empty": "dim", "early": "cyan", "dropped": "dim"}
 
 
 def show(

@@ -14,7 +14,7 @@ from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
 from muntin.jobs.sources import Source, read_source
-from muntin.query.query import Query
+from muntin.query.query import WINDOW_TIME, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,8 @@ class Job:
         """Return the query's windows over the source."""
         from muntin.spark import aggregate
 
-        return aggregate(self.source.load(spark), self.query, mode=self.mode, plan=self.plan)
+        results = aggregate(self.source.load(spark), self.query, mode=self.mode, plan=self.plan)
+        return results.drop(WINDOW_TIME)  # nothing reads them as a stream
 
 
 def read_job(file: Path) -> Job:

@@ -5,6 +5,7 @@ it. No window holds a row after its own, unless it is centred. With groups, the 
 neighbours and windows stay inside their group.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -25,20 +26,18 @@ FURTHEST = GREATEST - 1
 """No sum of a time and a size is further from 0."""
 
 
-def row_spans(rows: int, n: int, closed: str, center: bool, first: Array | None) -> Spans:
-    """Return the windows of n rows; first[i] is the first row of row i's group."""
+def row_spans(
+    rows: int, n: int, closed: str, center: bool, groups: "Groups | None" = None
+) -> Spans:
+    """Return the windows of n rows, within groups if there are some."""
     n = min(n, 2 * rows + 2)  # further than that, there is no row
-    ends = np.arange(1, rows + 1)
-    if center:
-        ends += (n - 1) // 2
-    starts = ends - n
-    starts -= closed in ("left", "both")
-    ends -= closed in ("left", "neither")
-    if first is None:
-        return Spans(np.clip(starts, 0, rows), np.clip(ends, 0, rows))
-    last = np.append(first[1:][first[1:] != first[:-1]], rows)
-    after = np.repeat(last, np.diff(np.append(np.unique(first), rows)))
-    return Spans(np.clip(starts, first, after), np.clip(ends, first, after))
+    shift = (n - 1) // 2 if center else 0
+    low = 1 + shift - n - (closed in ("left", "both"))
+    high = shift - (closed in ("left", "neither"))
+    if groups is not None:
+        return row_frames(groups, low, high)
+    at = np.arange(rows)
+    return Spans(np.clip(at + low, 0, rows), np.clip(at + high + 1, 0, rows))
 
 
 def time_spans(times: Array, size: int, closed: str, center: bool) -> Spans:
@@ -82,19 +81,62 @@ def within_reach(times: Array, size: int) -> tuple[Array, int]:
     return times - first, size
 
 
-def tick_spans(times: Array, size: int, every: int) -> tuple[Array, Spans]:
-    """Return the multiples of `every` from the first row to after the last, and [tick - size, tick)."""
-    first = (int(times[0]) // every + 1) * every
-    last = (int(times[-1]) // every + 1) * every
-    if last > FURTHEST:
+@dataclass(frozen=True)
+class Ticks:
+    """The multiples of `every` from each group's first row to after its last, and their windows."""
+
+    ends: Array
+    groups: Array  # the group of each tick
+    spans: Spans  # the rows in [tick - size, tick)
+
+
+def tick_spans(groups: "Groups", times: Array, size: int | None, every: int) -> Ticks:
+    """Return a window of `size` before each tick; without a size it begins with the group."""
+    edges = groups.edges
+    firsts, lasts = times[edges[:-1]] // every + 1, times[edges[1:] - 1] // every + 1
+    late = np.flatnonzero(lasts > FURTHEST // every)
+    if len(late):
+        row = int(edges[late[0] + 1]) - 1
         raise ValueError(
-            f"the first multiple of {every} after the time of row {len(times) - 1}, {int(times[-1])}, "
-            "does not fit into 64 bits: choose a shorter every"
+            f"the first multiple of {every} after the time of row {row}, {int(times[row])}, does not "
+            "fit into 64 bits: choose a shorter every"
         )
-    ticks = np.arange(first, last + 1, every, dtype=np.int64)
-    lows, beyond = _moved(ticks, -size)
-    starts = np.where(beyond, 0, np.searchsorted(times, lows))
-    return ticks, Spans(starts, np.searchsorted(times, ticks))
+    counts = lasts - firsts + 1
+    tick_edges = np.concatenate(([0], np.cumsum(counts)))
+    owners = np.repeat(np.arange(len(counts)), counts)
+    ends = (np.arange(len(owners)) - tick_edges[owners] + firsts[owners]) * every
+    stops, starts = np.empty(len(ends), np.int64), edges[owners]
+    _loops().find_ticks(times, edges, tick_edges, ends, stops)
+    if size is not None:
+        lows, beyond = _moved(ends, -size)
+        found = np.empty(len(ends), np.int64)
+        _loops().find_ticks(times, edges, tick_edges, lows, found)
+        starts = np.where(beyond, starts, found)
+    return Ticks(ends, owners, Spans(starts, stops))
+
+
+def in_chains(spans: Spans) -> list[Array]:
+    """Return the numbers of windows as chains, along each of which neither starts nor ends fall.
+
+    Windows of no rows are a chain of their own. There are as many others as windows lie one inside the
+    other, at most.
+    """
+    starts, ends = spans
+    there = starts < ends
+    windows = np.flatnonzero(there)
+    windows = windows[np.lexsort((ends[windows], starts[windows]))]
+    number = np.empty(len(windows), np.int64)
+    lasts: list[int] = []  # of each chain the end of its last window, negative, so that they rise
+    for place, end in enumerate(ends[windows].tolist()):
+        chain = bisect_left(lasts, -end)
+        if chain == len(lasts):
+            lasts.append(-end)
+        lasts[chain] = -end
+        number[place] = chain
+    order = np.argsort(number, kind="stable")
+    chains = np.split(windows[order], np.cumsum(np.bincount(number, minlength=len(lasts)))[:-1])
+    empty = np.flatnonzero(~there)
+    return [*chains, empty] if len(empty) else chains
 
 
 @dataclass(frozen=True)
@@ -122,10 +164,14 @@ class Groups:
 
 def row_frames(groups: Groups, low: Bound, high: Bound) -> Spans:
     """Return the frames from row i + low to row i + high of each row i; None is the end of its group."""
-    first, after = groups.first, groups.after
-    at, rows = np.arange(len(first)), len(first) + 1
-    starts = first if low is None else np.clip(at + _clipped(low, rows), first, after)
-    ends = after if high is None else np.clip(at + _clipped(high, rows) + 1, first, after)
+    rows = int(groups.edges[-1])
+    limits = np.int64(-rows - 1), np.int64(rows + 1)
+    starts, ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    bounds = [
+        limit if bound is None else np.int64(_clipped(bound, rows + 1))
+        for bound, limit in zip((low, high), limits, strict=True)
+    ]
+    _loops().find_rows(groups.edges, *bounds, starts, ends)
     return Spans(starts, ends)
 
 

@@ -23,7 +23,7 @@ from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_st
 from muntin.query.plan import Plan, continued
 from muntin.query.query import REPORTED_EARLY, Query, identity
 from muntin.query.requirements import Requirements, last_end
-from muntin.query.result_table import write_table
+from muntin.query.result_table import dropped_table, write_table
 from muntin.slicing.folded_rows import KEY_OF, LAST, LOST, ROWS, FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, least
@@ -110,13 +110,20 @@ class Operator:
         rows = Rows(keys, owned(batch.times), [], extra)
         if self.query.ordered:
             self._check_order(rows)
-        self._count(rows, self._feeding(journal).give(rows, inputs))
+        lost = self._count(rows, self._feeding(journal).give(rows, inputs))
         self._state.came(keys, batch.times, journal)
         if pa.types.is_null(self._state.time_type):
             self._state.time_type = batch.time_type
-        if not self.query.ordered:
-            return self._table([])
-        return self._report([self._upto(lane) for lane in self._state.lanes], journal)
+        tables = [self._dropped(rows, lost)] if len(lost) and self.query.reports_dropped else []
+        if self.query.ordered:
+            upto = [self._upto(lane) for lane in self._state.lanes]
+            tables.append(self._report(upto, journal))
+        return _joined(tables or [self._table([])])
+
+    def _dropped(self, rows: Rows, lost: Array) -> pa.Table:
+        """Return the rows of some numbers, which no window took."""
+        keys = self._state.keys.columns(rows.keys[lost])
+        return dropped_table(self._table([]), keys, rows.times[lost])
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -174,14 +181,18 @@ class Operator:
             "sort the rows, or leave ordered=True out"
         )
 
-    def _count(self, rows: Rows, counted: list[Array | None]) -> None:
+    def _count(self, rows: Rows, counted: list[Array | None]) -> Array:
+        """Count rows, and return the numbers of those that no window took."""
         counters = self._state.counters
         counters.rows += len(rows)
         watermark = self._state.watermark
         if watermark is not None and least(rows.times) < watermark:
             counters.late += int(np.count_nonzero(rows.times < watermark))
+        lost = np.zeros(0, np.int64)
         if all(counts is not None for counts in counted):
-            counters.dropped += len(rows) - int(np.count_nonzero(_any_of(counted, len(rows))))
+            lost = np.nonzero(~_any_of(counted, len(rows)))[0]
+        counters.dropped += len(lost)
+        return lost
 
     # Rows come in folded
 
@@ -273,7 +284,7 @@ class Operator:
     def _folding_lanes(self) -> list[GridLane]:
         """Return the lanes that take folded rows: all, of which there may be several after a change."""
         lanes = [lane for lane in self._state.lanes if isinstance(lane, GridLane)]
-        if not self.plan.can_fold:
+        if not self.plan.can_merge:
             raise ValueError("rows of this query cannot be folded before they come; see explain()")
         return lanes
 
@@ -390,7 +401,7 @@ class Operator:
             self._note(journal)
             first = self._process(data, journal)
             last = self._complete(journal)
-            return pa.concat_tables([first, last]) if first.num_rows else last
+            return _joined([first, last]) if first.num_rows else last
 
     def complete(self) -> pa.Table:
         """Return all windows that the rows have filled and that were not reported; no row may follow."""

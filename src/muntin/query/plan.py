@@ -77,7 +77,14 @@ class Plan:
 
     @property
     def why_not_fold(self) -> str:
-        """Why rows cannot be folded into slices before an operator has them; nothing if they can."""
+        """Why rows are not folded into slices before an operator has them; nothing if they are."""
+        if self.query.reports_dropped and self.can_merge:
+            return "each that no window takes is reported"
+        return self._why_not_merge
+
+    @property
+    def _why_not_merge(self) -> str:
+        """Why slices that were folded elsewhere do not serve; nothing if they do."""
         unordered = [n for n, a in self.query.aggregates.items() if not a.commutative]
         others = [n for lane in self.lanes for n in lane.windows if lane.kind != TIME]
         if self.query.ordered:
@@ -95,8 +102,13 @@ class Plan:
 
     @property
     def can_fold(self) -> bool:
-        """Whether rows can be folded into slices before an operator has them."""
+        """Whether rows are folded into slices before an operator has them."""
         return not self.why_not_fold
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether an operator can take slices that were folded elsewhere, maybe before a restart."""
+        return not self._why_not_merge
 
     def __str__(self) -> str:
         stream = "in order" if self.query.ordered else "out of order"
@@ -107,6 +119,8 @@ class Plan:
             when = "each advance" if self.query.early is True else f"each {self.query.early}"
             early = [n for lane in self.lanes if lane.kind in REPORTED_EARLY for n in lane.windows]
             lines.append(f"early results of {', '.join(early)} at {when}")
+        if self.query.reports_dropped:
+            lines.append("rows that no window takes are reported")
         for lane in self.lanes:
             names = ", ".join(f"{name} ({w.describe()})" for name, w in lane.windows.items())
             lines += [

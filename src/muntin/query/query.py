@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 COLUMNS = ("window", "start", "end", "kind")
 MEASURES = ("start_measure", "end_measure")
 """Columns of results with windows of time and others: what the bounds are in the windows' measures."""
+WINDOW_TIME = "window_time"
+"""The time of a result for whatever reads it as a stream: the last microsecond of its window."""
 EMITS = ("every", "changes")
 BAD = ("error", "drop")
+REPORT = "report"
+DROPPED = ("count", REPORT)
+"""What is done with rows that no window takes."""
 REPORTED_EARLY = (TIME, COLUMN, SESSION)
 """The kinds of lanes whose windows are reported early, if that is asked for."""
 
@@ -54,7 +59,9 @@ class Query:
     life of the key begins, as if it were another key, and nothing of the one before is kept. With
     `early=True` each advance also reports windows that are not complete and have changed, and with
     `early="10 s"` each that passes a multiple of that: their `kind` is "early", and the row of kind
-    "result" takes their place.
+    "result" takes their place. Rows that no window takes are counted; with `dropped="report"` `process`
+    returns each of them, too: `kind` is "dropped", `start` is the row's time, and only its keys are not
+    null.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -81,6 +88,7 @@ class Query:
     _least: ClassVar[int] = 1  # how many windows and aggregates there must be
     idle: Any = None
     early: Any = None
+    dropped: str = "count"
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
     limit: int | None = field(init=False, repr=False)
@@ -106,6 +114,8 @@ class Query:
                 raise ValueError(
                     f"{part} must be one of {', '.join(BAD)}, got {getattr(self, part)!r}"
                 )
+        if self.dropped not in DROPPED:
+            raise ValueError(f"dropped must be one of {', '.join(DROPPED)}, got {self.dropped!r}")
         _check_windows(self.windows, self._least)
         _check_aggregates(self.aggregates, self._least)
         if self._least:
@@ -153,6 +163,16 @@ class Query:
         """Whether start and end are times; where all windows are of rows or a column, they are not."""
         bounds = {window.bounds for window in self.windows.values()}
         return not bounds.isdisjoint((TIMES, FIRED_BY_ROWS)) or not bounds
+
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether there are windows with a time at which they end."""
+        return any(window.ends_in_time for window in self.windows.values())
+
+    @property
+    def reports_dropped(self) -> bool:
+        """Whether each row that no window takes is reported."""
+        return self.dropped == REPORT
 
     @property
     def result_columns(self) -> tuple[str, ...]:
@@ -204,6 +224,7 @@ class Query:
             "watermark, lateness": f"{self.watermark or 0}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
+            **({"dropped rows": "reported"} if self.reports_dropped else {}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
@@ -351,7 +372,7 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"{what} is named by text, got {name!r}")
-            if name in (*COLUMNS, *MEASURES):
+            if name in (*COLUMNS, *MEASURES, WINDOW_TIME):
                 raise ValueError(f"{what} cannot be called {name!r}: results have such a column")
     for name in {*keys}:
         if keys.count(name) > 1:
@@ -364,7 +385,7 @@ def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
     Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, `early`,
-    and `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ
+    `dropped` and `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ
     (`changing`).
     """
     return {

@@ -12,7 +12,8 @@ from muntin.aggregates.conditions import Condition
 from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.dataframes.columns import Column
-from muntin.query.query import Query
+from muntin.query.query import WINDOW_TIME, Query
+from muntin.query.window_time import read_as_stream
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, NEVER, Array
@@ -79,8 +80,13 @@ class Requirements:
         )
 
     def read(self, data: Any, held: pa.DataType) -> Batch:
-        """Read a batch; `held` is the type of times in earlier ones, null if there were none."""
+        """Read a batch; `held` is the type of times in earlier ones, null if there were none.
+
+        Results of another query have a time.
+        """
         query, needed = self.query, self.columns
+        if query.time == WINDOW_TIME and isinstance(data, pa.Table):
+            data = read_as_stream(data)
         if self.whole_rows:
             others = [n for n in column_names(data) if n != query.time and n not in query.keys]
             needed = tuple(dict.fromkeys([*needed, *others]))

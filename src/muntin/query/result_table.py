@@ -18,6 +18,7 @@ from muntin.dataframes.arrow_results import DoesNotFitError, same_bits
 from muntin.dataframes.column_types import DURATION, NUMBER, family_of
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import COLUMNS, MEASURES, Query
+from muntin.query.window_time import DROPPED
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.lane import Lane, Report, lines, together
 from muntin.slicing.limits import Array
@@ -26,7 +27,7 @@ from muntin.windows import Fired, Window
 from muntin.windows.window import NUMBERS, TIMES
 
 KINDS = ("result", "update", "retract", "empty", "early")
-FEW = 64
+FEW = 1024
 """So many repetitions of a name are kept, of which a short column is a part."""
 BOUNDS = COLUMNS[1:3]
 
@@ -79,6 +80,18 @@ def write_table(
             raise _too_large(name, feeds[i], columns, row, error) from None
     table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     return table, {name: columns[name].type for name in query.aggregates}
+
+
+def dropped_table(like: pa.Table, keys: Sequence[pa.Array], times: Array) -> pa.Table:
+    """Return rows that no window took in the columns of results, with their keys and times."""
+    names = like.schema.names
+    known = dict(zip(names[: len(keys)], keys, strict=True))
+    known["start"] = same_bits(times, like.schema.field("start").type)
+    known["kind"] = _chosen([DROPPED], np.zeros(len(times), np.int64))
+    columns = [
+        known[f.name] if f.name in known else pa.nulls(len(times), f.type) for f in like.schema
+    ]
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _lines(reports: list[tuple[Lane, Report]]) -> tuple[Array, Array, Array | None]:

@@ -12,25 +12,29 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.slicing.arena import whole
 from muntin.slicing.irregular_windows import windows_with
+from muntin.slicing.lane import lines
 from muntin.slicing.limits import END_OF_TIME, Array
+from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.early_reports import Fresh
 from muntin.slicing.report_pieces import refuse_countless
 from muntin.slicing.tables import (
-    PERIOD_EVERY,
-    PERIOD_ORIGIN,
-    PERIOD_SIZE,
+    EARLY,
+    END,
+    FRESH_COLUMNS,
+    FRESH_KEY,
+    FRESH_START,
+    HI,
+    KEY,
+    KIND,
+    LO,
+    START,
+    WINDOW,
+    Runs,
 )
 from muntin.windows import ContextFreeWindow
 
-FRESH_KEY = 0
-FRESH_START = 1
-FRESH_COLUMNS = 2
-"""A slice that changed: the number of its key, and where it begins."""
-OPEN_KEY = 0
-OPEN_WINDOW = 1
-OPEN_START = 2
-OPEN_END = 3
-OPEN_COLUMNS = 4
-"""A window that is not complete: the numbers of its key and definition, and its bounds."""
+SPARSE = 8
+"""Among so many times as many numbers, looking through all of them costs more than sorting."""
 NOTHING_FRESH = np.zeros((0, FRESH_COLUMNS), np.int64)
 
 
@@ -81,67 +85,72 @@ class FreshSlices:
 
 
 def _distinct(pieces: list[Array]) -> Array:
-    """Return the slices of some pieces in order; in one piece each is there once."""
+    """Return the slices of some pieces in order, each once."""
     slices = pieces[0] if len(pieces) == 1 else np.concatenate([NOTHING_FRESH, *pieces])
-    slices = slices[np.lexsort((slices[:, FRESH_START], slices[:, FRESH_KEY]))]
-    if len(pieces) > 1 and len(slices):
-        keys, starts = slices[:, FRESH_KEY], slices[:, FRESH_START]
-        first = np.ones(len(slices), np.bool_)
-        first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
-        slices = slices[first]
-    return slices
+    if len(slices) == 0:
+        return slices
+    keys, starts = slices[:, FRESH_KEY], slices[:, FRESH_START]
+    if (starts == starts[0]).all():
+        found = _distinct_keys(keys)
+        same = np.empty((len(found), FRESH_COLUMNS), np.int64)
+        same[:, FRESH_KEY], same[:, FRESH_START] = found, starts[0]
+        return same
+    slices = slices.take(np.lexsort((starts, keys)), 0)
+    keys, starts = slices[:, FRESH_KEY], slices[:, FRESH_START]
+    first = np.ones(len(slices), np.bool_)
+    first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])
+    return slices[first]
 
 
-def open_windows(
-    slices: Array,
-    after: Array,
-    names: list[str],
-    periods: Array,
-    listed: Iterable[tuple[int, ContextFreeWindow]],
-) -> Array:
-    """Return the windows that hold one of some slices and end after `after` (for each slice).
-
-    Each slice is there once, in order; the windows come in the order of keys, definitions and starts.
-    """
-    pieces = [_repeating(slices, after, names[d], d, period) for d, period in enumerate(periods)]
-    pieces += [_listed(slices, after, d, window) for d, window in listed]
-    if len(pieces) == 1:
-        return pieces[0]
-    windows = np.concatenate(pieces)
-    order = (windows[:, OPEN_START], windows[:, OPEN_WINDOW], windows[:, OPEN_KEY])
-    found: Array = windows[np.lexsort(order)]
+def _distinct_keys(keys: Array) -> Array:
+    """Return the numbers of keys in order, each once."""
+    space = int(keys.max()) + 1
+    if SPARSE * len(keys) < space:
+        return np.unique(keys)
+    there = np.zeros(space, np.bool_)
+    there[keys] = True
+    found: Array = np.flatnonzero(there)
     return found
 
 
-def _repeating(slices: Array, after: Array, name: str, d: int, period: Array) -> Array:
-    """Return the open windows of one definition that repeats, each once."""
-    size, every, origin = (int(period[c]) for c in (PERIOD_SIZE, PERIOD_EVERY, PERIOD_ORIGIN))
-    keys, starts = slices[:, FRESH_KEY], slices[:, FRESH_START]
-    last = (starts - origin) // every
-    first = (np.maximum(starts, after) - origin - size) // every + 1
-    # The windows of a slice that hold the one before it, too, are there already.
-    follows = np.append(False, keys[1:] == keys[:-1])[: len(keys)]
-    before = np.append(0, last[:-1])[: len(keys)]
-    first = np.where(follows, np.maximum(first, before + 1), first)
-    count = np.maximum(last - first + 1, 0)
-    refuse_countless(name, float(count.sum(dtype=np.float64)))
-    number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    windows = np.empty((len(number), OPEN_COLUMNS), np.int64)
-    windows[:, OPEN_KEY], windows[:, OPEN_WINDOW] = np.repeat(keys, count), d
-    windows[:, OPEN_START] = (np.repeat(first, count) + number) * every + origin
-    windows[:, OPEN_END] = windows[:, OPEN_START] + size
+def open_windows(fresh: Fresh, names: list[str], periods: Array, runs: Runs) -> Array:
+    """Return a report of the open windows of definitions that repeat, each once."""
+    count = 0.0
+    for name, period in zip(names, periods, strict=False):
+        found = compiled_loops().count_open(fresh, period)
+        refuse_countless(name, found)
+        count += found
+    windows = lines(int(count))
+    compiled_loops().report_open(fresh, periods, runs, windows)
     return windows
 
 
-def _listed(slices: Array, after: Array, d: int, window: ContextFreeWindow) -> Array:
-    """Return the open windows of one definition that does not repeat."""
-    if len(slices) == 0:
-        return np.zeros((0, OPEN_COLUMNS), np.int64)
-    keys, starts = slices[:, FRESH_KEY], slices[:, FRESH_START]
+def listed_windows(
+    fresh: Fresh, listed: Iterable[tuple[int, ContextFreeWindow]], runs: Runs
+) -> Array:
+    """Return a report of the open windows of definitions that do not repeat."""
+    found = [line for d, window in listed for line in _listed(fresh, d, window)]
+    windows = lines(len(found))
+    windows[:, [KEY, WINDOW, START, END]] = np.array(found, np.int64).reshape(-1, 4)
+    keys = np.ascontiguousarray(windows[:, KEY])
+    head, tail = runs.head[keys], runs.head[keys] + runs.length[keys]
+    for bound, column in ((START, LO), (END, HI)):
+        places, at = np.empty(len(keys), np.int64), np.ascontiguousarray(windows[:, bound])
+        compiled_loops().find_all(runs.table, head, tail, at, places)
+        windows[:, column] = places
+    windows[:, KIND] = EARLY
+    return windows
+
+
+def _listed(fresh: Fresh, d: int, window: ContextFreeWindow) -> list[tuple[int, int, int, int]]:
+    """Return (key, definition, start, end) of the open windows of one definition."""
+    keys, starts = fresh.slices[:, FRESH_KEY], fresh.slices[:, FRESH_START]
+    if len(keys) == 0:
+        return []
+    after = fresh.after[keys * fresh.stride]
     windows = windows_with(window, np.unique(starts).tolist(), int(after.min()), END_OF_TIME)
-    lines = [
+    return [
         (key, d, start, end)
         for start, end in windows
         for key in np.unique(keys[(start <= starts) & (starts < end) & (after < end)]).tolist()
     ]
-    return np.array(lines, np.int64).reshape(-1, OPEN_COLUMNS)

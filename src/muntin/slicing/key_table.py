@@ -346,7 +346,10 @@ class _Words:
         null = self.slots[-1]
         if len(codes) == 1 and codes[0] != null:
             return self._values().slice(codes[0], 1)
-        return self._values().take(pa.array(codes, mask=codes == null if null >= 0 else None))
+        return self._taken(codes, codes == null if null >= 0 else None)
+
+    def _taken(self, codes: Array, missing: Array | None) -> pa.Array:
+        return pa.array(self.keys[codes], mask=missing)
 
     def _values(self) -> pa.Array:
         return pa.array(self.keys[: self.count])
@@ -384,6 +387,9 @@ class _Texts(_Words):
         hashed = np.empty(self.count, U)
         _loops().hash_texts(self.texts, self.ends, hashed)
         return hashed
+
+    def _taken(self, codes: Array, missing: Array | None) -> pa.Array:
+        return self._values().take(pa.array(codes, mask=missing))
 
     def _values(self) -> pa.Array:
         texts = self.texts[: self.ends[self.count]]  # what is behind them would get into snapshots

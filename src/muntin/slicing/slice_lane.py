@@ -314,7 +314,7 @@ class SliceLane(Lane):
         valued = windows[:, HI] > windows[:, LO]
         full = windows if np.count_nonzero(valued) == len(valued) else windows[valued]
         # Early results are ahead of the windows that go on from one another.
-        early = bool((full[:1, KIND] == EARLY).any())
+        early = EARLY in full[:1, KIND]
         results = self._merged(full) if early else self._results(full, journal)
         report = Report(windows, results)
         if len(self.since):

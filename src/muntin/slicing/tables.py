@@ -71,6 +71,11 @@ GROUP_LAST = 5  # the time of the last row
 GROUP_ROW = 6  # the number of its first row in the batch
 GROUP_COLUMNS = 7
 
+# A slice that changed since early results.
+FRESH_KEY = 0  # the number of its key
+FRESH_START = 1  # where it begins
+FRESH_COLUMNS = 2
+
 # A window that repeats: one definition.
 PERIOD_SIZE = 0  # its length
 PERIOD_EVERY = 1  # the distance between the starts of two windows

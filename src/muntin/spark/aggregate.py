@@ -22,18 +22,19 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from muntin.query.query import Query
+from muntin.query.query import WINDOW_TIME, Query
 from muntin.query.requirements import Requirements
 from muntin.spark.batch import batch_results
+from muntin.spark.chaining import DELAY, event_time, upstream, window_time_field
 from muntin.spark.packing import Packing
 from muntin.spark.result_types import arrow_schema, result_types
 from muntin.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from muntin.spark.sql_conditions import answered
-from muntin.spark.streaming import METRICS, stream_results
+from muntin.spark.streaming import METRICS, Chain, stream_results
 
 MODES = ("append", "update")
-DELAY = "spark.watermarkDelayMs"
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+LAST_MICROSECOND = "INTERVAL '0.000001' SECOND"
 UNHASHED = (MapType, ArrayType, VariantType)
 
 
@@ -73,6 +74,8 @@ def aggregate(
         )
     query.plan(plan)  # or an error
     df, query = answered(df, query)
+    before = upstream(df, query, mode)
+    df = df if df.isStreaming else _timed(df, query)
     names = columns_asked(df, query)
     check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
@@ -82,8 +85,20 @@ def aggregate(
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
         return batch_results(selected(df, query, names), packing, schema, partitions)
-    rows = selected(_watermarked(df, query), query, names)
-    return stream_results(rows, packing, schema, mode, metrics)
+    rows = selected(df if before.depth else _watermarked(df, query), query, names)
+    time = window_time_field(query, before.behind) if mode == "append" else None
+    told = event_time(query, before.behind) if time else ""
+    metrics = f"{metrics}_{before.depth + 1}" if before.depth and metrics == METRICS else metrics
+    chain = Chain(before.behind, told, metrics)
+    return stream_results(rows, packing, schema.add(time) if time else schema, mode, chain)
+
+
+def _timed(df: DataFrame, query: Query) -> DataFrame:
+    """Return finished results with their `window_time`, if the query asks for it."""
+    if query.time != WINDOW_TIME or WINDOW_TIME in df.columns or "end" not in df.columns:
+        return df
+    numbers = isinstance(df.schema["end"].dataType, IntegralType)
+    return df.withColumn(WINDOW_TIME, F.col("end") - (1 if numbers else F.expr(LAST_MICROSECOND)))
 
 
 def columns_asked(df: DataFrame, query: Query) -> list[str]:

@@ -30,7 +30,7 @@ def batch_results(
     rows: DataFrame, packing: Packing, schema: StructType, partitions: int
 ) -> DataFrame:
     """Return the results of a query over rows."""
-    packing = replace(packing, query=replace(packing.query, lateness=0, watermark=None))
+    packing = replace(packing, query=replace(packing.query, lateness=0, watermark=None, early=None))
     if packing.query.plan(packing.plan).can_fold:
         packed = rows.mapInArrow(Packer(packing, partitions), PACKED)
         placed = packed.repartition(partitions, "shard").sortWithinPartitions("part", "piece")

@@ -12,11 +12,12 @@ from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, 
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import refuse_conditions
+from muntin.dataframes.frames import Frame
 from muntin.kernels.spans import CLOSED, Bound
 from muntin.query.query import COLUMNS, Query
 from muntin.spark.aggregate import UNHASHED, _arrow_type, check_pickles
 from muntin.spark.native_frames import FLOATS, NUMBERS
-from muntin.spark.partition_frames import PLACE, Frame
+from muntin.spark.partition_frames import PLACE
 from muntin.spark.result_types import TIME, arrow_schema, result_types
 from muntin.windows import Tumbling, microseconds
 

@@ -41,8 +41,9 @@ from muntin.aggregates import (
     Sum,
     Var,
 )
+from muntin.dataframes.frames import Frame
 from muntin.dataframes.rolling_results import too_large
-from muntin.spark.partition_frames import Asked, Frame
+from muntin.spark.partition_frames import Asked
 
 NARROW = (ByteType, ShortType, IntegerType)
 WHOLE = (*NARROW, LongType)

@@ -18,6 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from muntin.query.query import WINDOW_TIME
+from muntin.query.window_time import with_window_time
 from muntin.slicing.folded_rows import written
 from muntin.spark.result_types import arrow_schema, fitted
 from muntin.spark.shard import Done
@@ -55,7 +57,9 @@ class Reports:
         told = arrow_schema(self.told)
         tables = [_counted(done, told.field(NAME).type)]
         if done.results is not None:
-            results = fitted(done.results, arrow_schema(self._schema))
+            wanted = arrow_schema(self._schema)
+            timed = WINDOW_TIME in wanted.names
+            results = fitted(with_window_time(done.results) if timed else done.results, wanted)
             tables.insert(0, _packed(results) if self.nested else results)
         for table in tables:
             for batch in _completed(table, told).combine_chunks().to_batches(ROWS_AT_ONCE):

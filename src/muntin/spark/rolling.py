@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampType
 
 from muntin.aggregates import Aggregate
+from muntin.dataframes.frames import Frame
 from muntin.spark.frame_requests import (
     check_columns,
     check_least,
@@ -36,7 +37,7 @@ from muntin.spark.native_frames import (
     why_not_native,
     why_rounded,
 )
-from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked, Frame
+from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked
 from muntin.spark.result_types import arrow_schema
 
 PLANS = ("auto", "native", "muntin")

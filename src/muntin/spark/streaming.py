@@ -12,7 +12,7 @@ stateful operator can see them, and a query may still correct its windows by the
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -37,8 +37,21 @@ METRICS = "muntin"
 _copies = Copies()
 
 
+@dataclass(frozen=True)
+class Chain:
+    """What is before and behind a query in a chain of operators.
+
+    Times of rows may be `behind` Spark's watermark by so many microseconds. Spark takes the column
+    `event_time` of results as their event time, if there is one, and has what was counted as `metrics`.
+    """
+
+    behind: int = 0
+    event_time: str = ""
+    metrics: str = METRICS
+
+
 def stream_results(
-    rows: DataFrame, packing: Packing, schema: StructType, mode: str, metrics: str
+    rows: DataFrame, packing: Packing, schema: StructType, mode: str, chain: Chain
 ) -> DataFrame:
     """Return the results of a query over rows.
 
@@ -54,15 +67,16 @@ def stream_results(
     reports = Reports(schema)
     begun = rows.sparkSession.range(1).mapInArrow(_all_shards, "shard int")
     reported = packed.groupBy("shard").transformWithStateInPandas(
-        _ShardProcessor(packing, reports, delay, mode),
+        _ShardProcessor(packing, reports, chain.behind + delay, mode),
         reports.told,
         mode.capitalize(),
         "EventTime",
         begun.groupBy("shard"),
+        "" if reports.nested else chain.event_time,
     )
     is_count = F.col(COUNT).isNotNull()
     sums = [F.sum(F.when(is_count & (F.col(NAME) == n), F.col(COUNT))).alias(n) for n in NUMBERS]
-    found = reported.observe(metrics, *sums).where(~is_count).drop(COUNT)
+    found = reported.observe(chain.metrics, *sums).where(~is_count).drop(COUNT)
     return found.mapInArrow(reports.unpacked, schema) if reports.nested else found
 
 

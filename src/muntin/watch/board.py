@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.query.query import Query
+from muntin.query.window_time import DROPPED
 from muntin.watch.charts import View, keys_to_show, sketch
 from muntin.watch.figures import Figures
 from muntin.watch.history import History
@@ -42,7 +44,9 @@ class Board:
         self._history = History(query)
 
     def take(self, table: pa.Table) -> None:
-        """Take results as a query gives them: windows reported, updated, retracted or empty."""
+        """Take results as a query gives them; rows that no window took are left out."""
+        if "kind" in table.column_names:
+            table = table.filter(pc.not_equal(table["kind"], DROPPED))
         if not table.num_rows:
             return
         with self._changed:

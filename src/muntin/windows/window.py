@@ -49,6 +49,11 @@ class Window(ABC):
         """What starts and ends are: times, or numbers in the window's measure."""
         return TIMES if self.measure == "time" else NUMBERS
 
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether each window has a time at which it ends."""
+        return self.bounds in (TIMES, ROWS_UNTIL, FIRED_BY_ROWS) and self.measure == "time"
+
     @abstractmethod
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
         """Return the kind of lane that serves the window, and which one of that kind.

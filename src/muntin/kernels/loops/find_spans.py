@@ -53,3 +53,28 @@ def find_ends(values: Any, firsts: Any, known: Any, highs: Any, is_open: Any, en
                 while e < after and not before(high, values[e]):
                     e += 1
             ends[i] = e
+
+
+@entry
+def find_ticks(times: Any, edges: Any, tick_edges: Any, ticks: Any, places: Any) -> None:
+    """Set places[k] to the first row of tick k's group with a time >= ticks[k], which never fall.
+
+    Group g has rows [edges[g], edges[g + 1]) and ticks [tick_edges[g], tick_edges[g + 1]).
+    """
+    for g in range(len(edges) - 1):
+        after = edges[g + 1]
+        i = edges[g]
+        for k in range(tick_edges[g], tick_edges[g + 1]):
+            while i < after and times[i] < ticks[k]:
+                i += 1
+            places[k] = i
+
+
+@entry
+def find_rows(edges: Any, low: Any, high: Any, starts: Any, ends: Any) -> None:
+    """Set the frames from row i + low to row i + high of each row i, within its group."""
+    for g in range(len(edges) - 1):
+        first, after = edges[g], edges[g + 1]
+        for i in range(first, after):
+            starts[i] = min(max(i + low, first), after)
+            ends[i] = min(max(i + high + 1, first), after)

@@ -15,14 +15,7 @@ from muntin.kernels.loops.slice_log import LOG_COLUMNS
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span
 from muntin.slicing.changes import Changes
-from muntin.slicing.early_windows import (
-    FRESH_KEY,
-    OPEN_END,
-    OPEN_KEY,
-    OPEN_START,
-    FreshSlices,
-    open_windows,
-)
+from muntin.slicing.early_windows import FreshSlices, listed_windows, open_windows
 from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
@@ -42,13 +35,13 @@ from muntin.slicing.lane import (
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, FAR, NEVER, Array, less
 from muntin.slicing.loops.compiled import compiled_loops
+from muntin.slicing.loops.early_reports import Fresh
 from muntin.slicing.loops.grid_slices import first_end
 from muntin.slicing.partials import Partials
 from muntin.slicing.report_pieces import COUNTLESS, NOT_MANY, Expected, refuse_countless
 from muntin.slicing.rows import Rows
 from muntin.slicing.slice_lane import SliceLane, earliest, in_turn, one_group
 from muntin.slicing.tables import (
-    EARLY,
     END,
     GROUP_COLUMNS,
     GROUP_FIRST,
@@ -58,7 +51,6 @@ from muntin.slicing.tables import (
     GROUP_ROW,
     GROUP_ROWS,
     GROUP_START,
-    HI,
     KEY,
     KIND,
     LISTED_COLUMNS,
@@ -558,23 +550,12 @@ class GridLane(SliceLane):
         if self._fresh is None:
             return super().early(journal)
         self.refresh(journal)
-        slices = self._fresh.taken(journal)
-        after = (
-            self._after[slices[:, FRESH_KEY]] if self._stride else self._after.repeat(len(slices))
-        )
-        opened = open_windows(slices, after, self.names, self._periods, self._listed)
-        keys = opened[:, OPEN_KEY]
-        head = self.slices.head[keys]
-        bounds = np.empty((2, len(keys)), np.int64)
-        for column, found in zip((OPEN_START, OPEN_END), bounds, strict=True):
-            starts = np.ascontiguousarray(opened[:, column])
-            compiled_loops().find_all(
-                self.slices.meta, head, head + self.slices.length[keys], starts, found
-            )
-        windows = lines(len(keys))
-        windows[:, [KEY, WINDOW, START, END]] = opened
-        windows[:, LO], windows[:, HI] = bounds
-        windows[:, KIND] = EARLY
+        fresh = Fresh(self._fresh.taken(journal), self._after, self._stride)
+        runs = self.slices.runs()
+        windows = open_windows(fresh, self.names, self._periods, runs)
+        if self._listed:
+            windows = together([windows, listed_windows(fresh, self._listed, runs)])
+            windows = windows[np.lexsort((windows[:, START], windows[:, WINDOW], windows[:, KEY]))]
         return self.answer(self._whole(windows), journal)
 
     def held(self, keys: Array, journal: Journal) -> HeldItems:

@@ -12,7 +12,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import span
-from muntin.slicing.early_windows import FRESH_COLUMNS, FRESH_KEY, FreshSlices
+from muntin.slicing.early_windows import FreshSlices
 from muntin.slicing.held_items import Look
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines
 from muntin.slicing.lateness import Lateness
@@ -24,6 +24,8 @@ from muntin.slicing.slice_lane import earliest
 from muntin.slicing.tables import (
     EARLY,
     END,
+    FRESH_COLUMNS,
+    FRESH_KEY,
     GONE_FIRST,
     GONE_KEY,
     GROUP_COLUMNS,

@@ -6,6 +6,7 @@ from types import ModuleType
 from muntin.kernels.codegen.loop_source import load_loops
 from muntin.slicing.loops import (
     arena_moves,
+    early_reports,
     fired_windows,
     grid_reports,
     grid_slices,
@@ -24,6 +25,7 @@ def compiled_loops() -> ModuleType:
         arena_moves,
         grid_slices,
         grid_reports,
+        early_reports,
         session_slices,
         punctuated_slices,
         last_rows,

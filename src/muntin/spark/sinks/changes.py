@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from muntin.query.query import WINDOW_TIME
 from muntin.query.result_table import KINDS
+from muntin.query.window_time import DROPPED
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
 WINDOW, END, START, MEASURE, KIND = "window", "end", "start", "end_measure", "kind"
-DROPPED = "dropped"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def changes(rows: pa.Table, keys: tuple[str, ...]) -> Changes:
     >>> changes(pa.table(rows), ("plug",)).stay.to_pylist()
     [{'plug': 'tv', 'window': 'hour', 'start': 0, 'end': 9, 'kind': 'update', 'peak': 5}]
     """
+    rows = rows.drop_columns([n for n in (WINDOW_TIME,) if n in rows.column_names])
     names = identity(rows.schema, keys)
     for name in (*names, START, KIND):
         if name not in rows.column_names:
