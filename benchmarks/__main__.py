@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
+    asking,
     break_even,
     check,
     combines,
+    court,
     firing,
     kernels,
     latency,
@@ -46,6 +48,7 @@ MEASURED = {
     "slicing": slicing,
     "single_rows": single_rows,
     "firing": firing,
+    "asking": asking,
     "spark_streaming": spark_streaming,
     "spark_rolling": spark_rolling,
     "spark_batch": spark_batch,
@@ -60,8 +63,9 @@ DRAWN = {
     "slicing_plots": slicing_plots,
     "store_plots": store_plots,
 }
+TOLD = {"court": court}
 PAPERS = "papers"
-NAMES = (*MEASURED, *DRAWN, PAPERS)
+NAMES = (*MEASURED, *DRAWN, *TOLD, PAPERS)
 
 
 def main() -> None:
@@ -81,7 +85,7 @@ def main() -> None:
     findings = [f for name in MEASURED if name in what for f in measured(console, name, scale)]
     if findings:
         show(console, findings)
-    for name, module in DRAWN.items():
+    for name, module in {**DRAWN, **TOLD}.items():
         if name in what or drawn(name, what):
             module.main(console, scale)
     if PAPERS in what and not arguments.check:

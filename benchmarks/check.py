@@ -83,7 +83,7 @@ def compare(last: list[Row], new: list[Row]) -> Comparison:
 def ratios(rows: list[Row]) -> dict[Key, dict[Any, float]]:
     """Return ratios by their names and places; each is better the larger it is."""
     found: dict[Key, dict[Any, float]] = {}
-    for row in (row for row in rows if "case" in row and row["ratio"] and row["value"]):
+    for row in (row for row in rows if row.get("ratio") and row["value"]):
         larger = THEIRS in row["ratio"] or row["unit"] in RATES
         ratio = THEIRS if THEIRS in row["ratio"] else row["ratio"]
         name = (row["case"], named(row["who"]), ratio)

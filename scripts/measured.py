@@ -94,6 +94,55 @@ def everything() -> str:
     return "\n".join(sections) or NONE
 
 
+AGREES, CANNOT = "agrees", "cannot say it"
+
+
+def court() -> str:
+    """Return who agrees with which case of `conformance/`, and who differs where and why."""
+    run = kept().get("court")
+    if run is None:
+        return "No result is kept. `muntin bench court` runs the cases.\n"
+    rows = run["results"]
+    engines = list(dict.fromkeys(row["engine"] for row in rows))
+    return "\n".join(
+        [machine(run), "", *counted(rows, engines), *differing(rows), *each(rows, engines)]
+    )
+
+
+def counted(rows: list[Row], engines: list[str]) -> list[str]:
+    """Return a table of how many cases each engine can say, and how many agree."""
+    lines = ["| engine | cases it can say | agrees | differs |", "|---|---|---|---|"]
+    for engine in engines:
+        words = [row["verdict"] for row in rows if row["engine"] == engine]
+        said, agree = len(words) - words.count(CANNOT), words.count(AGREES)
+        lines.append(f"| {engine} | {said} | {agree} | {said - agree} |")
+    return [*lines, ""]
+
+
+def differing(rows: list[Row]) -> list[str]:
+    """Return a table of who differs where and why."""
+    lines = ["## Who differs", "", "| case | who | what it has | why |", "|---|---|---|---|"]
+    for row in rows:
+        if row["verdict"] not in (AGREES, CANNOT):
+            has = row["has"].replace("|", "\\|")
+            lines.append(f"| {row['name']} | {row['engine']} | `{has}` | {row['why']} |")
+    return [*lines, ""]
+
+
+def each(rows: list[Row], engines: list[str]) -> list[str]:
+    """Return a table of all cases, with a column per engine."""
+    words = {AGREES: "yes", CANNOT: ""}
+    lines = ["## All cases", "", f"| case | rule | {' | '.join(engines)} |"]
+    lines.append("|---" * (len(engines) + 2) + "|")
+    for source, group in groupby(rows, key=lambda row: str(row["source"])):
+        lines.append(f"| **{source}** |{' |' * (len(engines) + 1)}")
+        for name, verdicts in groupby(group, key=lambda row: str(row["name"])):
+            found = [*verdicts]
+            cells = [words.get(row["verdict"], row["verdict"]) for row in found]
+            lines.append(f"| {name} | {found[0]['rule']} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
 def cases(rows: list[Row]) -> str:
     """Return a table of ratios, a row for each who of a case."""
     lines = ["| case | who | ratio | |", "|---|---|---|---|"]

@@ -83,6 +83,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "aggregates": aggregates,
     "results": measured.chosen,
     "measured": measured.everything,
+    "conformance": measured.court,
 }
 
 

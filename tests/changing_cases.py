@@ -18,6 +18,7 @@ import muntin as mt
 from muntin.query.plan import PLANS
 from tests.changing_oracle import ChangingOracle
 from tests.test_query_properties import (
+    ASSIGNED,
     COMMUTATIVE,
     IN_ORDER,
     KEYS,
@@ -33,6 +34,7 @@ from tests.test_query_properties import (
 SCHEMA = pa.schema(
     {"t": pa.int64(), "room": pa.string(), "plug": pa.int64(), "n": pa.int64(), "km": pa.int64()}
     | {"v": pa.int64(), "x": pa.float64(), "mark": pa.bool_(), "bit": pa.int64()}
+    | {"gap": pa.int64()}
 )
 WHICH = (mt.Sum("bit"), mt.Collect("n"))
 """They say exactly which rows a window has; the one is commutative, the other not."""
@@ -172,8 +174,11 @@ def idle_case(chance, case):
 
 def too_short(query):
     """Whether windows of one's own are too long for a query's idle time."""
-    longest = max((16 for w in query.windows.values() if isinstance(w, Shifts)), default=0)
-    return query.idle < query.lateness + longest
+    lengths = (
+        16 if isinstance(w, Shifts) else 13 if getattr(w, "column", None) == "gap" else 0
+        for w in query.windows.values()
+    )
+    return query.idle < query.lateness + max(lengths)
 
 
 def parted(chance, stream):
@@ -189,9 +194,10 @@ def parted(chance, stream):
     return found
 
 
-def some_window(chance, emit):
-    """Return a window of any kind that goes with what a query emits."""
+def some_window(chance, emit, *, added=False):
+    """Return a window of any kind that goes with what a query emits, and can be added."""
     kinds = WITH_CHANGES if emit == "changes" else WINDOWS
+    kinds = [kind for kind in kinds if not added or kind not in ASSIGNED]
     return chance.choice(pool()[1])[chance.choice(tuple(kinds))]
 
 
@@ -205,7 +211,7 @@ def some_change(chance, name, case, changes):
     kind = chance.choice([change for change in changes if change != "over"])
     if kind == "add_window":
         names = [f"w{name}", *case.windows]
-        return kind, chance.choice(names), some_window(chance, case.emit)
+        return kind, chance.choice(names), some_window(chance, case.emit, added=True)
     if kind == "remove_window":
         return kind, chance.random()
     if kind == "add_aggregate":

@@ -36,7 +36,7 @@ from muntin.windows import (
     Session,
     Ticking,
 )
-from tests.window_oracle import WindowOracle, by_end, complete, fold, times_of
+from tests.window_oracle import WindowOracle, by_end, complete, fold, is_assigned, times_of
 
 
 class Moment(NamedTuple):
@@ -316,7 +316,7 @@ class View(WindowOracle):
 def is_of_time(window):
     """Whether a window lies in time, and is not found in the rows of a key."""
     free = isinstance(window, ContextFreeWindow) and window.measure == "time"
-    return free or isinstance(window, Session)
+    return free or isinstance(window, Session) or is_assigned(window)
 
 
 def begins_again(window):

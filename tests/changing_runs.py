@@ -120,7 +120,7 @@ class Stream:
     def __init__(self, query, stores, chance, plan="auto"):
         self.query, self.stores, self.chance = query, stores, chance
         self.workers = [Copies(), Copies(most=chance.choice((0, 1 << 30)))]
-        needed = {*query.columns, *KEYS, "t", "mark", "v"}
+        needed = {*query.columns, *KEYS, "t", "mark", "v", "n"}
         self.schema = pa.schema([field for field in SCHEMA if field.name in needed])
         empty = pa.Table.from_batches([], self.schema)
         self.packing = Packing(f"run {next(RUNS)}", query, empty, plan=plan)
@@ -172,7 +172,8 @@ BROKEN = mt.Aggregate("broken", 0, broken_lift, max, columns=("n",), commutative
 def row_at(oracle):
     """Return a row that may come next."""
     t = max([0, oracle.watermark, *(arrival.values["t"] for arrival in oracle.log)])
-    return dict.fromkeys(SCHEMA.names) | {"t": t, "room": "a", "plug": 0, "n": 0, "km": t}
+    known = {"t": t, "room": "a", "plug": 0, "n": 0, "km": t, "gap": 1}
+    return dict.fromkeys(SCHEMA.names) | known
 
 
 def refused(operator, call, error):

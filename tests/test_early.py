@@ -11,8 +11,16 @@ import pytest
 import muntin as mt
 from muntin.windows import Session
 from tests.changing_runs import MemoryBlocks, Stream
-from tests.test_query_properties import KEYS, Shifts
-from tests.window_oracle import WindowOracle, containing, read_results, sessions
+from tests.test_query_properties import KEYS, Asked, Joined, Shifts
+from tests.window_oracle import (
+    WindowOracle,
+    complete,
+    containing,
+    is_assigned,
+    merges,
+    read_results,
+    sessions,
+)
 
 STREAMS, SHARDS = 400, 60
 WINDOWS = {
@@ -26,6 +34,10 @@ WINDOWS = {
     "shifts": Shifts(),
     "delta": mt.Delta("km", 9),
     "last": mt.LastN(3, 5),
+    "own gaps": mt.Session(column="gap"),
+    "limited": mt.Session(6, longest=10),
+    "asked": Asked(9),
+    "joined": Joined(9),
 }
 AGGREGATES = {"n": mt.Count(), "all": mt.Collect("v"), "peak": mt.Max("v")}
 PLANS = ("auto", "worst case", "lazy", "eager", "tuple buffer", "aggregate tree")
@@ -64,7 +76,8 @@ class Early(WindowOracle):
         now, due = self.open(), asked and self.due(before)
         reported = {(key, name, start, end) for (key, name, start, end) in self.table()}
         lost = {w for w in self.held if w not in now and w not in reported}
-        joined = {w for w in reported if w not in now and any(within(w, other) for other in now)}
+        may_join = {w for w in reported if w not in now and not self.is_settled(*w)}
+        joined = {w for w in may_join if any(within(w, other) for other in now)}
         lost |= joined if due else set()
         assert retracted == (gone | (lost if moved or due else set())) - self.retracted
         self.retracted = (self.retracted | retracted if not moved else set()) & reported
@@ -83,6 +96,10 @@ class Early(WindowOracle):
         self.held = {w: contents(rows) for w, rows in now.items()}
         self.switched = False
 
+    def is_settled(self, key, name, start, end):
+        """Whether nothing joins a window any more."""
+        return any((start, end) == settled[:2] for settled in self.final[name][key])
+
     def due(self, before):
         """Whether an advance from one watermark to this one reports early results."""
         if not self.early:
@@ -97,9 +114,13 @@ def opened(window, rows, clock, known):
     When the watermark moved last, as many rows as `known` had come.
     """
     if isinstance(window, Session):
-        complete = {(start, end) for start, end, _ in sessions(window, rows, clock)}
+        done = {(start, end) for start, end, _ in sessions(window, rows, clock)}
         every = sessions(window, rows, clock._replace(watermark=10**9))
-        return [found for found in every if found[:2] not in complete]
+        return [found for found in every if found[:2] not in done]
+    if is_assigned(window):
+        bound = clock.watermark if merges(window) else clock.watermark + 1
+        every = complete(window, rows, clock._replace(watermark=10**9)) if rows else ()
+        return [found for found in every if found[1] >= bound]
     content, in_time, reached = defaultdict(list), window.measure == "time", clock.watermark
     if not in_time:
         seen = [row for row in rows if row.t <= clock.settled and row.arrival < known]
@@ -115,7 +136,11 @@ def within(session, other):
     """Whether a session is part of a longer one."""
     key, name, start, end = session
     inside = other[2] <= start and end <= other[3]
-    return inside and (key, name) == other[:2] and name in ("short", "long")
+    return (
+        inside
+        and (key, name) == other[:2]
+        and name in ("short", "long", "own gaps", "limited", "joined")
+    )
 
 
 def contents(rows):
@@ -145,6 +170,7 @@ def drawn(rng, *, ordered):
             if ordered:
                 t = last[key] = max(t, last.get(key, 0))
             rows.append({"t": t, "room": key, "plug": 0, "v": arrival, "km": 2 * t})
+            rows[-1] |= {"n": arrival, "gap": 1 + arrival * arrival % 13}
             arrival += 1
         batches.append((rows, clock - rng.choice([0, 3, 8, 20])))
     return query, batches

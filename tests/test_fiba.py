@@ -80,6 +80,13 @@ class FibaAndList(RuleBasedStateMachine):
             window.bulk_evict(n)
 
     @rule(start=times, end=times)
+    def evict_between(self, start: int, end: int) -> None:
+        gone = [entry for entry in self.entries if start <= entry[0] < end]
+        self.entries = [entry for entry in self.entries if not start <= entry[0] < end]
+        found = [window.evict_between(start, end) for window in self.windows]
+        assert found == [len(gone), len(gone)]
+
+    @rule(start=times, end=times)
     def range_query(self, start: int, end: int) -> None:
         i, j = (bisect_left(self.entries, time, key=itemgetter(0)) for time in (start, end))
         values = [value for _, value in self.entries[i:j]]
@@ -180,6 +187,91 @@ def test_the_worst_insert_and_evict_cost_a_logarithm(e: int) -> None:
         assert combines.of(window.insert, rng.random(), 0) <= 8 * e + 8
     for _ in range(2**e):
         assert combines.of(window.evict) <= 6 * e + 6
+
+
+@pytest.mark.parametrize("n", [2**10, 2**13])
+@pytest.mark.parametrize("d", [0, 64, 1000])
+@pytest.mark.parametrize("m", [1, 8, 64, 512])
+def test_a_bulk_insertion_costs_what_its_paper_says(n: int, d: int, m: int) -> None:
+    combines = Combines()
+    window = filled(combines, n, "in order")
+    late = [n - 1 - d + (i + 1) / (m + 1) * max(d, 1) for i in range(m)]
+    random.Random(m).shuffle(late)
+    spent = combines.of(window.bulk_insert, late, late)
+    assert spent <= 2 * math.log2(d + 2) + 3 * m * (1 + math.log2(1 + d / m)) + 8
+    window.check(sorted([*range(n), *late]))
+
+
+def test_a_bulk_insertion_into_an_empty_window_combines_each_value_about_once() -> None:
+    combines = Combines()
+    window = Fiba(combines.aggregate)
+    assert combines.of(window.bulk_insert, range(10_000)) <= 1.1 * 10_000
+    window.check(range(10_000))
+
+
+@pytest.mark.parametrize("n", [2**6, 2**12])
+def test_what_leaves_from_the_middle_costs_a_logarithm_each(n: int) -> None:
+    combines = Combines()
+    window = filled(combines, n, "shuffled")
+    for start in (n // 2, n // 4, 0, n - 4):
+        before = combines.n
+        assert window.evict_between(start, start + 4) == 4
+        assert combines.n - before <= 4 * (9 * math.log2(n) + 6)
+    window.check(
+        [x for x in range(n) if not any(0 <= x - s < 4 for s in (n // 2, n // 4, 0, n - 4))]
+    )
+
+
+class Broken:
+    """A combine that raises after so many."""
+
+    def __init__(self) -> None:
+        self.left = math.inf
+        self.aggregate = Aggregate("join", (), lift=lambda v: (v,), combine=self.combine)
+
+    def combine(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.left -= 1
+        if self.left == 0:
+            raise ArithmeticError("no more")
+        return a + b
+
+
+@pytest.mark.parametrize("after", [*range(1, 40, 3), 70])
+def test_what_fails_in_bulk_changes_nothing(after: int) -> None:
+    broken = Broken()
+    window = Fiba(broken.aggregate)
+    window.bulk_insert(range(60), times=[i // 3 for i in range(60)])
+    calls: list[Callable[[], Any]] = [
+        lambda: window.bulk_insert(range(30), times=[i % 21 for i in range(30)]),
+        lambda: window.evict_between(5, 15),
+    ]
+    for call in calls:
+        broken.left = after
+        try:
+            call()
+        except ArithmeticError:
+            broken.left = math.inf
+            window.check(range(60))
+        else:
+            broken.left = math.inf
+            window = Fiba(broken.aggregate)
+            window.bulk_insert(range(60), times=[i // 3 for i in range(60)])
+
+
+@pytest.mark.parametrize("times", [[1, math.nan], [1, None], [1, "noon"], [math.nan, 1]])
+def test_a_bulk_with_a_time_without_a_place_changes_nothing(times: list[Any]) -> None:
+    window = filled(Combines(), 5, "in order")
+    with pytest.raises(TypeError, match="cannot be ordered among"):
+        window.bulk_insert([1, 2], times=times)
+    window.check(range(5))
+
+
+def test_nothing_leaves_from_an_empty_range() -> None:
+    window = filled(Combines(), 20, "in order")
+    assert window.evict_between(7, 7) == window.evict_between(9, 3) == 0
+    assert window.evict_between(30, 40) == window.evict_between(-9, 0) == 0
+    assert window.evict_between(-9, 99) == 20
+    assert (window.oldest, window.youngest, len(window)) == (None, None, 0)
 
 
 ORDERS = pytest.mark.parametrize("order", ["in order", "shuffled", "backward"])

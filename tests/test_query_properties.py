@@ -71,6 +71,34 @@ class UntilSum(mt.ContextAwareWindow):
         return full
 
 
+class Asked(mt.ContextAwareWindow):
+    """A user's own: rows are in windows that overlap, begin later than they, or are none."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def assign(self, time, row):
+        start = time // 7 * 7
+        near = [(start, start + 7 + row["n"] % self.size)] if row["n"] % 5 else []
+        return [(time + 2, time + 2 + self.size), *near] if row["n"] % 3 == 0 else near
+
+
+class Joined(mt.ContextAwareWindow):
+    """A user's own: what rows stand for is merged, and begins up to so much before them."""
+
+    merging = True
+
+    def __init__(self, size, back=0):
+        self.size, self.back = size, back
+
+    def assign(self, time, row):
+        n = row["n"] * 5 % 17
+        if n == 3:
+            return []
+        own = (time - self.back * (n % 4), time + 1 + n % self.size)
+        return [own, (time + 11, time + 13)] if n > 13 else [own]
+
+
 def seventh(row):
     return row["v"] is not None and row["v"] % 7 == 0
 
@@ -128,6 +156,16 @@ WINDOWS = {
     "left": st.builds(mt.Policy, st.sampled_from(POLICIES), st.integers(3, 30)),
     "delta": st.builds(lambda n, m: mt.Delta("km", n, m), st.integers(1, 30), small),
 }
+limits = st.one_of(st.none(), st.integers(1, 30))
+ASSIGNED = {
+    "gaps": st.builds(lambda most: mt.Session(column="gap", longest=most), limits),
+    "limited": st.builds(
+        lambda gap, most: mt.Session(gap, longest=most), small, st.integers(1, 30)
+    ),
+    "asked": st.builds(Asked, small),
+    "joined": st.builds(Joined, small),
+}
+WINDOWS |= ASSIGNED
 WITH_CHANGES = dict(WINDOWS)  # those that may be reported only when they change
 few = st.integers(1, 4).map(mt.rows)
 WINDOWS |= {
@@ -224,6 +262,7 @@ def written(drawn, keys, clock, ordered):
             clock += event.step
             t = clock + 5 * key if ordered else clock - event.back
             row = {"t": t, "room": "ab"[key % 2], "plug": key // 2, "n": n, "km": t // 2 * 3}
+            row["gap"] = 1 + n * n % 13
             stream.append({**row, "v": event.v, "x": event.x, "mark": event.mark})
         elif event.kind == "advance":
             stream.append(clock - event.back % 8 + (not ordered))

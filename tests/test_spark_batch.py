@@ -97,3 +97,25 @@ def test_times_of_other_types(spark, kind):
 def test_an_empty_frame_has_no_windows(frame):
     query = EMBEDDED["several at once"]
     assert mt.spark.aggregate(frame.filter("v > 1000"), query).count() == 0
+
+
+def test_a_gap_may_be_a_column_of_intervals(spark):
+    """As in Spark's session_window with a gap of each row; text is a duration, too."""
+    rows = [(k, at, gap) for k in "ab" for at, gap in ((0, 20), (3, 2), (20, 4), (40, 5), (46, 1))]
+    frame = spark.createDataFrame(rows, "k string, at long, seconds int").select(
+        "k",
+        F.timestamp_seconds("at").alias("ts"),
+        F.make_dt_interval(secs="seconds").alias("gap"),
+        F.concat("seconds", F.lit(" seconds")).alias("words"),
+    )
+    native = frame.groupBy("k", F.session_window("ts", F.col("words")).alias("w"))
+    wanted = native.count().select("k", "w.start", "w.end", F.col("count").alias("n"))
+    for column in ("gap", "words"):
+        query = mt.Query(
+            time="ts",
+            keys="k",
+            windows={"w": mt.Session(column=column)},
+            aggregates={"n": mt.Count()},
+        )
+        found = mt.spark.aggregate(frame, query).select("k", "start", "end", "n")
+        assert sorted(found.collect()) == sorted(wanted.collect())

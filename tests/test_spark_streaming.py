@@ -75,6 +75,24 @@ def test_windows_are_those_of_spark(spark, folder, tmp_path, name):
     assert len(ours) > 20
 
 
+def own_windows():
+    """Return windows that rows assign; classes in a function travel to workers as they are."""
+
+    class Near(mt.ContextAwareWindow):
+        def assign(self, time, row):
+            start = time // 7_000_000 * 7_000_000
+            return [(start, start + (8 + row["n"]) * 1_000_000), (time, row["ts"] + 2 * SECOND)]
+
+    class Joined(mt.ContextAwareWindow):
+        merging = True
+
+        def assign(self, time, row):
+            return [(time - 500_000, time + (1 + (row["v"] or 0) % 4) * 1_000_000)]
+
+    return {"near": Near(), "joined": Joined()}
+
+
+SECOND = dt.timedelta(seconds=1)
 EMBEDDED = {
     "several at once": asked(
         {"a": mt.Sliding("20 s", "5 s"), "b": mt.Tumbling("7 s"), "s": mt.Session("2 s")},
@@ -112,6 +130,11 @@ EMBEDDED = {
             "a": mt.Tumbling("7 s"),
         },
         keys="k",
+        lateness="15 s",
+    ),
+    "what rows say": asked(
+        {**own_windows(), "l": mt.Session("2 s", longest="5 s")},
+        {"v": mt.Sum("v"), "all": mt.Collect("v")},
         lateness="15 s",
     ),
     "early": asked(

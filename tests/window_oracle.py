@@ -14,7 +14,15 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from muntin.query.query import COLUMNS, MEASURES
-from muntin.windows import ContextAwareWindow, ContextFreeWindow, Fired, LastN, Policy, Session
+from muntin.windows import (
+    ContextAwareWindow,
+    ContextFreeWindow,
+    Fired,
+    LastN,
+    Policy,
+    Session,
+    SessionOfRows,
+)
 from tests.condition_oracle import holds
 
 
@@ -41,6 +49,8 @@ class WindowOracle:
         self.watermark = -math.inf
         self.last_time = {}
         self.counted = {name: defaultdict(list) for name in windows}
+        self.final = {name: defaultdict(list) for name in windows}  # what nothing joins any more
+        self.longest = {name: defaultdict(int) for name in windows}  # of what rows stand for
         self.reported = {}
         self.rows = self.late = self.dropped = 0
         self.lost = []  # the keys and times of the rows that no window took
@@ -69,9 +79,11 @@ class WindowOracle:
         for name, window in self.windows.items():
             spans = [
                 (start, end)
-                for start, end in own_spans(window, t)
+                for start, end in own_spans(window, t, values)
                 if end + self._allowed(end) > self.watermark
             ]
+            if spans and merges(window):
+                self._settle(name, key, max(end - start for start, end in spans))
             if spans:
                 self.counted[name][key].append(Row(t, self.rows, values, spans))
                 counts = True
@@ -80,6 +92,23 @@ class WindowOracle:
         self.dropped += not counts
         self.lost += [] if counts else [(key, t)]
         self.last_time[key] = t
+
+    def _settle(self, name, key, length):
+        """Part what a row cannot join: it reaches no further back than the longest before it."""
+        window, longest = self.windows[name], self.longest[name][key]
+        self.longest[name][key] = max(longest, length)
+        if not longest or length <= longest:
+            return
+        clock = self._clock(key)._replace(watermark=math.inf)
+        watermark = self._clock(key).watermark
+        for start, end, rows in list(complete(window, sorted(self.counted[name][key]), clock)):
+            if end + longest + self._allowed(end + longest) > watermark:
+                break
+            self.final[name][key].append((start, end, rows))
+            gone = [(row, [s for s in row.spans if start <= s[0] and s[1] <= end]) for row in rows]
+            for row, spans in gone:
+                row.spans[:] = [span for span in row.spans if span not in spans]
+            self.counted[name][key] = [row for row in self.counted[name][key] if row.spans]
 
     def _allowed(self, _end):
         return self.lateness
@@ -105,7 +134,8 @@ class WindowOracle:
     def _complete(self):
         for name, window in self.windows.items():
             for key, rows in self.counted[name].items():
-                for start, end, content in complete(window, sorted(rows), self._clock(key)):
+                found = complete(window, sorted(rows), self._clock(key)) if rows else ()
+                for start, end, content in (*self.final[name][key], *found):
                     yield name, key, start, end, content
 
     def _clock(self, key):
@@ -122,13 +152,27 @@ class Clock(NamedTuple):
     settled: float
 
 
-def own_spans(window, t):
+def own_spans(window, t, values):
     """Return the spans for whose sake a row counts, as long as one of them is not past."""
     if isinstance(window, Session):
         return [(t, t + window.gap)]
+    if isinstance(window, SessionOfRows):
+        return [(t, t + (window.gap if window.column is None else values[window.column]))]
+    if is_assigned(window):
+        return sorted(set(window.assign(t, values)))
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return containing(window, t)
     return [(t, t + 1)]
+
+
+def is_assigned(window):
+    """Whether windows are made of what rows stand for."""
+    return isinstance(window, SessionOfRows) or getattr(window, "assigns", False)
+
+
+def merges(window):
+    """Whether what rows stand for is merged, if it touches."""
+    return isinstance(window, SessionOfRows) or (is_assigned(window) and window.merging)
 
 
 def containing(window, x):
@@ -160,6 +204,12 @@ def complete(window, rows, clock):
         return fired(window, rows, clock)
     if isinstance(window, Policy):
         return left_rows(window, rows, clock)
+    if isinstance(window, SessionOfRows):
+        return limited_sessions(window, rows, clock)
+    if merges(window):
+        return merged_windows(rows, clock)
+    if is_assigned(window):
+        return time_windows(rows, clock)
     if isinstance(window, ContextAwareWindow):
         return between_openings(window, rows, clock)
     if window.measure == "time":
@@ -183,6 +233,30 @@ def sessions(window, rows, clock):
         end = rows[j - 1].t + window.gap
         if end < clock.watermark:
             yield rows[i].t, end, rows[i:j]
+
+
+def limited_sessions(window, rows, clock):
+    """A row opens a session if no span before reaches it, or if the session would be too long."""
+    found = []
+    for row in rows:
+        ((_, end),) = row.spans
+        if found and row.t <= found[-1][1] and row.t - found[-1][0] <= (window.longest or math.inf):
+            found[-1] = found[-1][0], max(found[-1][1], end), [*found[-1][2], row]
+        else:
+            found.append((row.t, end, [row]))
+    return [session for session in found if session[1] < clock.watermark]
+
+
+def merged_windows(rows, clock):
+    """The unions of spans that touch or overlap, with every row that has one of them, once."""
+    spans = sorted({span for row in rows for span in row.spans})
+    while any(b[0] <= a[1] for a, b in pairwise(spans)):
+        i = next(i for i, (a, b) in enumerate(pairwise(spans)) if b[0] <= a[1])
+        spans[i : i + 2] = [(spans[i][0], max(spans[i][1], spans[i + 1][1]))]
+    for start, end in spans:
+        if end < clock.watermark:
+            inside = (any(start <= s and e <= end for s, e in row.spans) for row in rows)
+            yield start, end, [row for row, is_in in zip(rows, inside, strict=True) if is_in]
 
 
 def count_windows(window, rows, clock):

@@ -5,7 +5,7 @@ node stores one aggregate: off the spines that of its subtree (up); on the left 
 subtree without its first child, then its parent's unless that is the root (left); on the right
 spine mirrored (right); in the root what is between its first and last child (inner). So a change
 near an end is repaired near that end, and left finger ⊗ root ⊗ right finger is the whole window.
-"Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); bulk eviction after
+"Optimal and General Out-of-Order Sliding-Window Aggregation" (VLDB 2019); in bulk after
 "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB 2023).
 Combines: insert amortised O(log d) at distance d from the young end, evict amortised O(1), both at
 worst O(log n), bulk eviction O(log n), query 2. Where we differ: equal times stay separate entries;
@@ -14,7 +14,7 @@ right spine splits, the aggregate above grows by two combines instead of being c
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
 from operator import itemgetter
@@ -22,33 +22,22 @@ from typing import Any, ClassVar, overload
 
 from muntin.aggregates import Aggregate
 from muntin.aggregators.aggregator import Aggregator, Card, Partial, empty_window, require
-
-MIN_ARITY = 2  # the paper's mu; 2 needs the fewest combines, 4 is a little faster if they are cheap
-MIN_ENTRIES = MIN_ARITY - 1
-MAX_ENTRIES = 2 * MIN_ARITY - 1
-
-LEFT, RIGHT = 1, 2
-ROOT = LEFT | RIGHT  # the root is the top of both spines
+from muntin.aggregators.finger_nodes import (
+    LEFT,
+    MAX_ENTRIES,
+    MIN_ENTRIES,
+    RIGHT,
+    ROOT,
+    Node,
+    entries_of,
+    even_out,
+    pieces,
+    place_before,
+    release,
+    split,
+)
 
 _ABSENT: Any = object()
-
-
-class Node:
-    """A node of the B-tree: child, entry, child, ..., entry, child; a leaf has no children."""
-
-    __slots__ = ("agg", "children", "parent", "spine", "times", "values")
-
-    def __init__(
-        self, times: list[Any], values: list[Partial], children: list["Node"], spine: int
-    ) -> None:
-        self.times = times
-        self.values = values
-        self.children = children
-        self.spine = spine  # 0, LEFT, RIGHT or ROOT
-        self.parent: Node | None = None
-        self.agg: Partial = None
-        for child in children:
-            child.parent = self
 
 
 class Fiba(Aggregator):
@@ -73,7 +62,7 @@ class Fiba(Aggregator):
         needs="associative",
         time="amortised O(log d) at distance d from the young end, worst O(log n)",
         space="at most 2n + 1",
-        paper="VLDB 2019; bulk eviction VLDB 2023",
+        paper="VLDB 2019; bulk insertion and eviction VLDB 2023",
     )
 
     def __init__(self, aggregate: Aggregate) -> None:
@@ -106,12 +95,14 @@ class Fiba(Aggregator):
         """
         if value is _ABSENT:
             time, value = self._next_time(), time
-        partial = self._lift(value)
+        self._insert_partial(time, self._lift(value))
+
+    def _insert_partial(self, time: Any, partial: Partial) -> None:
         leaf, i = self._locate(time)
         try:
             self._put(leaf, i, time, partial)
         except BaseException:
-            entries = list(_entries(self._root))
+            entries = list(entries_of(self._root))
             del entries[bisect_right(entries, time, key=itemgetter(0)) - 1]
             self._rebuild(entries)
             raise
@@ -119,16 +110,84 @@ class Fiba(Aggregator):
     def bulk_insert(self, values: Iterable[Any], times: Iterable[Any] | None = None) -> None:
         """Insert several values, each at its time or all at the young end, the oldest first.
 
-        Runtime: one insert for each value.
+        All of them are inserted, or none. Runtime for m values, the oldest at distance d from the young
+        end: O(log d + m (1 + log(d / m))); each node that has changed is computed once.
         """
-        if times is None:
-            super().bulk_insert(values)
-            return
-        values, times = list(values), list(times)
-        if len(values) != len(times):
-            raise ValueError(f"{len(values)} values cannot be inserted at {len(times)} times")
-        for time, value in zip(times, values, strict=True):
-            self.insert(time, value)
+        partials = [self._lift(value) for value in values]
+        given = self._next_times(len(partials)) if times is None else list(times)
+        if len(partials) != len(given):
+            raise ValueError(f"{len(partials)} values cannot be inserted at {len(given)} times")
+        if len(given) == 1:
+            self._insert_partial(given[0], partials[0])
+        elif given:
+            self._insert_all(*self._in_order(given, partials))
+
+    def _next_times(self, count: int) -> list[Any]:
+        """Return times after the youngest, one after the other."""
+        found: list[Any] = []
+        for _ in range(count):
+            found.append(found[-1] + 1 if found else self._next_time())
+        return found
+
+    def _in_order(
+        self, times: list[Any], partials: list[Partial]
+    ) -> tuple[list[Any], list[Partial]]:
+        """Return times and partials sorted by time, equal times in the order of arrival."""
+        try:
+            if not all(time <= time for time in times):  # not so for NaN
+                raise self._without_place(next(time for time in times if not time <= time))
+            order = sorted(range(len(times)), key=times.__getitem__)
+        except TypeError as error:
+            if "cannot be ordered" in str(error):
+                raise
+            raise TypeError(f"the times cannot be ordered among each other: {error}") from error
+        return [times[i] for i in order], [partials[i] for i in order]
+
+    def _insert_all(self, times: list[Any], partials: list[Partial]) -> None:
+        """Put sorted entries into their leaves, split the leaves, and repair what has changed."""
+        touched: dict[Node, None] = {}
+        place = self._locate(times[-1])
+        placed = []
+        for time in reversed(times):
+            place = place_before(place[0], time)
+            placed.append(place)
+        for (leaf, i), time, partial in zip(
+            placed, reversed(times), reversed(partials), strict=True
+        ):
+            leaf.times.insert(i, time)
+            leaf.values.insert(i, partial)
+            touched[leaf] = None
+        self._size += len(times)
+        try:
+            self._repair(touched)
+        except BaseException:
+            entries = list(entries_of(self._root))
+            for time in reversed(times):  # new ones are the last of their time
+                del entries[bisect_right(entries, time, key=itemgetter(0)) - 1]
+            self._rebuild(entries)
+            raise
+
+    def _repair(self, touched: dict[Node, None]) -> None:
+        """Split nodes level by level, and compute each node once that has changed."""
+        highest: dict[int, Node] = {}  # by spine
+        level = [*touched]
+        while level:
+            above: dict[Node, None] = {}
+            for node in level:
+                parts = self._split(node) if len(node.times) > MAX_ENTRIES else [node]
+                for part in parts:
+                    if part.spine:
+                        highest[part.spine] = part
+                    else:
+                        self._refresh(part)
+                parent = node.parent
+                if parent is not None and (len(parts) > 1 or not node.spine):
+                    above[parent] = None
+            level = [*above]
+        for spine, node in highest.items():
+            self._refresh(node)
+            if spine != ROOT:
+                self._refresh_below(node, spine)
 
     def evict(self) -> None:
         """Remove the oldest value, IndexError if none: amortised O(1), worst O(log n)."""
@@ -141,7 +200,7 @@ class Fiba(Aggregator):
         try:
             self._settle(leaf, LEFT)
         except BaseException:
-            self._rebuild([oldest, *_entries(self._root)])
+            self._rebuild([oldest, *entries_of(self._root)])
             raise
 
     def evict_until(self, time: Any) -> int:
@@ -167,6 +226,26 @@ class Fiba(Aggregator):
         if n:
             self._cut(*self._skip(n))
 
+    def evict_between(self, start: Any, end: Any) -> int:
+        """Remove every value with start <= time < end, and return their number; all of them, or none.
+
+        Runtime: O(log n) for each value that goes.
+        """
+        gone: list[tuple[Any, Partial]] = []
+        try:
+            while self._size and start < end:
+                node, i = self._first_from(start)
+                if i == len(node.times) or not node.times[i] < end:
+                    break
+                gone.append((node.times[i], node.values[i]))
+                self._remove(node, i)
+        except BaseException:
+            entries = list(entries_of(self._root))
+            i = bisect_left(entries, start, key=itemgetter(0))
+            self._rebuild(entries[:i] + gone + entries[i:])
+            raise
+        return len(gone)
+
     def query(self) -> Any:
         """Return the aggregate of the whole window, lower(identity) if it is empty: O(1)."""
         root, combine = self._root, self._combine
@@ -176,8 +255,8 @@ class Fiba(Aggregator):
 
     def range_query(self, start: Any, end: Any) -> Any:
         """Return the aggregate of the values with start <= time < end: O(log n)."""
-        pieces = _pieces(self._root, start, end) if start < end else []
-        return self._lower(reduce(self._combine, pieces) if pieces else self._identity)
+        found = pieces(self._root, start, end) if start < end else []
+        return self._lower(reduce(self._combine, found) if found else self._identity)
 
     def _next_time(self) -> Any:
         try:
@@ -202,8 +281,11 @@ class Fiba(Aggregator):
                 return node, bisect_right(node.times, time)
         except TypeError as error:
             cause = error
+        raise self._without_place(time) from cause
+
+    def _without_place(self, time: Any) -> TypeError:
         among = f"the window's times such as {self.youngest!r}" if self._size else "other times"
-        raise TypeError(f"time {time!r} cannot be ordered among {among}") from cause
+        return TypeError(f"time {time!r} cannot be ordered among {among}")
 
     def _put(self, leaf: Node, i: int, time: Any, partial: Partial) -> None:
         leaf.times.insert(i, time)
@@ -216,12 +298,12 @@ class Fiba(Aggregator):
 
     def _grow(self, node: Node) -> None:
         """Split upwards from a node with a new entry; repair up to a spine, then down along it."""
-        split = 0  # the spines of which a node was split
+        spines = 0  # those of which a node was split
         while True:
             halves = [node]
             if len(node.times) > MAX_ENTRIES:
-                split |= node.spine
-                halves.append(self._split(node))
+                spines |= node.spine
+                halves = self._split(node)
             elif node.spine:
                 break
             for half in halves:
@@ -229,31 +311,21 @@ class Fiba(Aggregator):
                     self._refresh(half)
             assert node.parent is not None
             node = node.parent
-        if split == RIGHT:
+        if spines == RIGHT:
             gained = self._combine(node.children[-2].agg, node.values[-1])
             node.agg = self._combine(node.agg, gained)
         else:
             self._refresh(node)
-        self._refresh_below(node, split if node.spine == ROOT else node.spine)
+        self._refresh_below(node, spines if node.spine == ROOT else node.spine)
 
-    def _split(self, node: Node) -> Node:
-        """Move the younger half to a new sibling and the entry between the halves to the parent."""
-        m = MIN_ARITY
-        younger = node.times[m + 1 :], node.values[m + 1 :], node.children[m + 1 :]
-        sibling = Node(*younger, spine=node.spine & RIGHT)
-        node.spine &= LEFT
-        parent = node.parent
-        if parent is None:
-            parent = self._root = Node([], [], [node], ROOT)
-        i = parent.children.index(node)
-        parent.times.insert(i, node.times[m])
-        parent.values.insert(i, node.values[m])
-        parent.children.insert(i + 1, sibling)
-        sibling.parent = parent
-        del node.times[m:], node.values[m:], node.children[m + 1 :]
+    def _split(self, node: Node) -> list[Node]:
+        """Split a node with too many entries, and return its parts; the root gets a root above it."""
+        if node.parent is None:
+            self._root = Node([], [], [node], ROOT)
+        parts = split(node)
         if self._right is node:
-            self._right = sibling
-        return sibling
+            self._right = parts[-1]
+        return parts
 
     def _skip(self, n: int) -> tuple[Node, int]:
         """Walk past the n oldest entries, to the leaf and the index where the others begin."""
@@ -274,7 +346,7 @@ class Fiba(Aggregator):
         """Remove all that is left of index i of the leaf, and return how many entries that was."""
         path, removed, top = [leaf], 0, leaf
         while True:
-            removed += i + sum(map(_release, top.children[:i]))
+            removed += i + sum(map(release, top.children[:i]))
             del top.times[:i], top.values[:i], top.children[:i]
             if top.spine & LEFT:
                 break
@@ -288,7 +360,7 @@ class Fiba(Aggregator):
         try:
             self._mend(path)
         except BaseException:
-            self._rebuild(list(_entries(self._root)))
+            self._rebuild(list(entries_of(self._root)))
             raise
         return removed
 
@@ -307,27 +379,68 @@ class Fiba(Aggregator):
 
     def _fill(self, node: Node) -> int:
         """Merge a left-spine node with its sibling, or share alike; return the sibling's spine."""
-        parent = node.parent
-        assert parent is not None
-        sibling = parent.children[1]
-        total = len(node.times) + len(sibling.times)
-        merge = total < MAX_ENTRIES
-        # k entries come over through the parent, and k children.
-        k = len(sibling.times) + 1 if merge else (total + 1) // 2 - len(node.times)
-        node.times += (parent.times[0], *sibling.times[: k - 1])
-        node.values += (parent.values[0], *sibling.values[: k - 1])
-        for child in sibling.children[:k]:
-            child.parent = node
-            node.children.append(child)
-        if merge:
-            del parent.times[0], parent.values[0], parent.children[1]
-            sibling.parent = None
-        else:
-            parent.times[0], parent.values[0] = sibling.times[k - 1], sibling.values[k - 1]
-            del sibling.times[:k], sibling.values[:k], sibling.children[:k]
-            if not sibling.spine:
-                self._refresh(sibling)
+        assert node.parent is not None
+        sibling = node.parent.children[1]
+        self._even_out(node.parent, 0)
+        if sibling.parent is not None and not sibling.spine:
+            self._refresh(sibling)
         return sibling.spine
+
+    def _first_from(self, time: Any) -> tuple[Node, int]:
+        """Find the oldest entry that is not older than a time; an index behind the last if none is."""
+        node = self._right
+        while node.parent is not None and not node.parent.times[-1] < time:
+            node = node.parent
+        found = node, bisect_left(node.times, time)
+        while node.children:
+            i = bisect_left(node.times, time)
+            found = (node, i) if i < len(node.times) else found
+            node = node.children[i]
+        i = bisect_left(node.times, time)
+        return (node, i) if i < len(node.times) else found
+
+    def _remove(self, node: Node, i: int) -> None:
+        """Remove an entry of any node: the one before it takes its place if it has children."""
+        leaf, top = node, node
+        if node.children:
+            leaf = node.children[i]
+            while leaf.children:
+                leaf = leaf.children[-1]
+            node.times[i], node.values[i] = leaf.times[-1], leaf.values[-1]
+            i = len(leaf.times) - 1
+        del leaf.times[i], leaf.values[i]
+        self._size -= 1
+        self._settle_up(leaf, top)
+
+    def _settle_up(self, node: Node, top: Node) -> None:
+        """Fill upwards from any node, at least to the top, and repair what has changed."""
+        reached = node is top
+        while node.parent is not None:
+            parent = node.parent
+            if len(node.times) < MIN_ENTRIES:
+                i = parent.children.index(node)
+                i -= i == len(parent.children) - 1
+                self._even_out(parent, i)
+                for child in parent.children[i : i + 2]:
+                    if not child.spine:
+                        self._refresh(child)
+            elif not node.spine:
+                self._refresh(node)
+            elif reached:
+                break
+            node = parent
+            reached = reached or node is top
+        if not self._root.times:
+            node = self._lower_root()
+        if self._size:
+            self._refresh(node)
+            self._refresh_below(node, node.spine)
+
+    def _even_out(self, parent: Node, i: int) -> None:
+        """Merge two neighbouring children, or share alike."""
+        gone = even_out(parent, i)
+        if gone is self._right:
+            self._right = parent.children[i]
 
     def _settle(self, node: Node, spines: int) -> None:
         """Fill upwards from a left-spine node with fewer entries; repair down the given spines."""
@@ -386,7 +499,7 @@ class Fiba(Aggregator):
             self._put(*self._locate(time), time, partial)
 
     def _save(self, encode: Callable[[Partial], Any]) -> dict[str, Any]:
-        entries = list(_entries(self._root))
+        entries = list(entries_of(self._root))
         return {"times": [t for t, _ in entries], "values": [encode(v) for _, v in entries]}
 
     def _load(self, state: dict[str, Any], decode: Callable[[Any], Partial]) -> None:
@@ -406,10 +519,10 @@ class Fiba(Aggregator):
         while left.children:
             left, right = left.children[0], right.children[-1]
         require(left is self._left and right is self._right, "a finger is not at its end")
-        self._check_values([partial for _, partial in _entries(self._root)], values)
+        self._check_values([partial for _, partial in entries_of(self._root)], values)
 
     def _check_structure(self) -> None:
-        entries = list(_entries(self._root))
+        entries = list(entries_of(self._root))
         require(len(entries) == self._size, f"{len(entries)} entries, size {self._size}")
         require(all(a <= b for (a, _), (b, _) in pairwise(entries)), "the times are not in order")
         require(self._root.parent is None and self._root.spine == ROOT, "the root is not on top")
@@ -423,7 +536,7 @@ class Fiba(Aggregator):
         covered = []
         for k in range(last + 1):
             if children and not children[k].spine:
-                covered += [value for _, value in _entries(children[k])]
+                covered += [value for _, value in entries_of(children[k])]
             covered += node.values[k : k + 1]
         covered = covered + beyond if node.spine == LEFT else beyond + covered
         self._require_fold(f"the aggregate of the node at {node.times}", node.agg, covered)
@@ -436,37 +549,3 @@ class Fiba(Aggregator):
             heights.add(self._check_subtree(child, on))
         require(len(heights) == 1, f"leaves at different depths: {heights}")
         return heights.pop() + 1
-
-
-def _release(node: Node) -> int:
-    """Count the entries of a dropped subtree, and leave no reference cycles in it."""
-    node.parent = None
-    return len(node.times) + sum(map(_release, node.children))
-
-
-def _entries(node: Node) -> Iterator[tuple[Any, Partial]]:
-    """Yield the entries of a subtree, the oldest first."""
-    for k, entry in enumerate(zip(node.times, node.values, strict=True)):
-        if node.children:
-            yield from _entries(node.children[k])
-        yield entry
-    if node.children:
-        yield from _entries(node.children[-1])
-
-
-def _pieces(node: Node, start: Any | None, end: Any | None) -> list[Partial]:
-    """Return partials that make up a subtree's values in [start, end); None is an open side."""
-    times, values, children = node.times, node.values, node.children
-    i = 0 if start is None else bisect_left(times, start)
-    j = len(times) if end is None else bisect_left(times, end)
-    if not children:
-        return values[i:j]
-    if i == j:
-        return _pieces(children[i], start, end)
-    # A child that is taken whole lies between others of its level, off the spines: its agg is up.
-    pieces = [children[i].agg] if start is None else _pieces(children[i], start, None)
-    pieces.append(values[i])
-    for k in range(i + 1, j):
-        pieces += (children[k].agg, values[k])
-    pieces += [children[j].agg] if end is None else _pieces(children[j], None, end)
-    return pieces

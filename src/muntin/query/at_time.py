@@ -36,6 +36,7 @@ from muntin.windows import (
     Periodic,
     Policy,
     Session,
+    SessionOfRows,
     Sliding,
     Window,
 )
@@ -129,6 +130,8 @@ def _why_not(window: Window, name: str, query: Query) -> str:
         return "it is asked for by some rows only; take every=muntin.rows(1)"
     if isinstance(window, Sliding) and window.every > window.size:
         return "there are times between its windows; take a step that is not above the size"
+    if isinstance(window, SessionOfRows) or getattr(window, "assigns", False):
+        return "rows say where its windows end, and others may join them; take Session with one gap"
     if (
         isinstance(window, ContextAwareWindow)
         and window.lane(name, query.ordered)[0] != PUNCTUATION

@@ -7,6 +7,7 @@ from muntin.query.plan import BUCKET, LanePlan, Plan
 from muntin.query.query import REPORTED_EARLY
 from muntin.slicing.comparison.buckets import BucketLane
 from muntin.slicing.lane import Lane, Setting
+from muntin.slicing.lanes.assigned_lane import AssignedLane
 from muntin.slicing.lanes.context_lane import ContextLane
 from muntin.slicing.lanes.fired_lane import FiredLane
 from muntin.slicing.lanes.grid_lane import GridLane
@@ -18,6 +19,7 @@ from muntin.slicing.lanes.session_lane import SessionLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.partials import Partials
 from muntin.windows.window import (
+    ASSIGNED,
     COLUMN,
     CONTEXT,
     COUNTS,
@@ -42,6 +44,7 @@ LANES: dict[str, type[Lane]] = {
     LAST_ROWS: LastRowsLane,
     FIRED: FiredLane,
     POLICY: PolicyLane,
+    ASSIGNED: AssignedLane,
 }
 """The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""
 IN_LIVES = {kind for kind, lane in LANES.items() if lane.IN_LIVES}

@@ -410,11 +410,14 @@ class Operator:
             return self._complete(journal)
 
     def _complete(self, journal: Journal) -> pa.Table:
-        if not self._state.lanes:
+        if not self._state.lanes or self._state.latest == ALWAYS:  # no row has come
             return self._table([])
         self._feeding(journal).release(NEVER, NEVER)
         latest, idle = self._state.latest, self.query.limit
-        ends = [last_end(lane.windows.values(), latest, idle) for lane in self._state.lanes]
+        ends = [
+            max(lane.last_end, last_end(lane.windows.values(), latest, idle))
+            for lane in self._state.lanes
+        ]
         pairs = zip(self._state.lanes, ends, strict=True)
         table = self._report([self._upto(lane, end) for lane, end in pairs], journal)
         self._state.watermark = max(ends)

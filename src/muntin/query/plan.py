@@ -14,6 +14,7 @@ from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
 from muntin.windows import Fired, Periodic, Sliding, Ticking, Window
 from muntin.windows.window import (
+    ASSIGNED,
     COLUMN,
     COUNTS,
     FIRED,
@@ -235,6 +236,8 @@ def _keeps_rows(
 ) -> tuple[bool, str]:
     if lane == FIRED:
         return True, "windows end at rows, and a late one moves the numbers of those behind it"
+    if lane == ASSIGNED:
+        return True, "a late row may join windows, or part them"
     if lane in FROM_ROWS:
         return True, "the windows' edges depend on rows, and rows may still move them"
     if lane == PUNCTUATION and not query.ordered:
@@ -279,6 +282,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
         return f"the windows that are open or may change{kept}{late}"
     if lane == FIRED:
         return f"the rows of the last windows{late}, and those the watermark has not passed"
+    if lane == ASSIGNED:
+        return f"the rows of windows that are open or may change{late}"
     if lane in FROM_ROWS:
         return f"the rows of open windows, the last n, or what a policy left,{late or ' no more'}"
     if lane == COUNTS:
@@ -311,6 +316,8 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
         return kind if kind == "eager" else "lazy", "a window is one slice"
     if lane == BUCKET:
         return "lazy", "a window is one bucket"
+    if lane == ASSIGNED:
+        return "lazy", "each window is folded from its rows, nothing is shared"
     if lane == TIME and kind == "tuple buffer":
         return "folded", "each window is folded from its rows, nothing is shared"
     if kind in ("eager", "aggregate tree") and lane not in FROM_ROWS:

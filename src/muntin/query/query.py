@@ -14,16 +14,18 @@ from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import Condition, conditions_of
 from muntin.aggregates.identity import Identity, identity_of
 from muntin.windows import (
+    ContextAwareWindow,
     ContextFreeWindow,
     Fired,
     Policy,
     Punctuation,
     Session,
+    SessionOfRows,
     Window,
     microseconds,
 )
 from muntin.windows.periodic import LONGEST
-from muntin.windows.window import COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
+from muntin.windows.window import ASSIGNED, COLUMN, FIRED_BY_ROWS, SESSION, TIME, TIMES
 from muntin.windows.window_identity import window_identity
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ BAD = ("error", "drop")
 REPORT = "report"
 DROPPED = ("count", REPORT)
 """What is done with rows that no window takes."""
-REPORTED_EARLY = (TIME, COLUMN, SESSION)
+REPORTED_EARLY = (TIME, COLUMN, SESSION, ASSIGNED)
 """The kinds of lanes whose windows are reported early, if that is asked for."""
 
 
@@ -116,7 +118,7 @@ class Query:
                 )
         if self.dropped not in DROPPED:
             raise ValueError(f"dropped must be one of {', '.join(DROPPED)}, got {self.dropped!r}")
-        _check_windows(self.windows, self._least)
+        _check_windows(self.windows, self._least, self.time)
         _check_aggregates(self.aggregates, self._least)
         if self._least:
             _check_over(self.windows, self.aggregates)
@@ -147,8 +149,11 @@ class Query:
         names = [c for aggregate in self.aggregates.values() for c in columns_of(aggregate)]
         names += [w.measure for w in self.windows.values() if w.measure not in ("time", "count")]
         policies = [w.policy for w in self.windows.values() if isinstance(w, Policy)]
-        looked_at = [w.predicate for w in self.windows.values() if isinstance(w, Punctuation)]
+        looked_at: list[Any] = [
+            w.predicate for w in self.windows.values() if isinstance(w, Punctuation)
+        ]
         looked_at += [c for policy in policies for c in columns_of(policy.aggregate)]
+        looked_at += [w.column for w in self.windows.values() if isinstance(w, SessionOfRows)]
         names += [c for c in looked_at if isinstance(c, str) and c not in (self.time, *self.keys)]
         return tuple(dict.fromkeys(names))
 
@@ -261,7 +266,7 @@ def _duration(name: str, value: Any) -> int:
     return length
 
 
-def _check_windows(windows: Mapping[str, Window], least: int) -> None:
+def _check_windows(windows: Mapping[str, Window], least: int, time: str) -> None:
     if len(windows) < least:
         raise ValueError(
             "a query needs at least one window: windows={'last hour': Tumbling('1 h')}"
@@ -271,6 +276,10 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
             raise TypeError(f"a window is named by text, got {name!r}")
         if not isinstance(window, Window):
             raise TypeError(f"window {name!r} must be a window such as Tumbling, got {window!r}")
+        if isinstance(window, SessionOfRows) and window.column == time:
+            raise ValueError(
+                f"the gap of window {name!r} is in a column of its own, not in {time!r}"
+            )
         if isinstance(window, Policy):
             policy = f"policy {window.policy.name} of window {name!r}"
             _check_columns(policy, window.policy.aggregate)
@@ -281,6 +290,11 @@ def _check_windows(windows: Mapping[str, Window], least: int) -> None:
 def _check_idle(query: Query, idle: int) -> None:
     """Refuse an idle time after which a window of time, or a late row, could reach the rows before."""
     for name, window in query.windows.items():
+        if isinstance(window, ContextAwareWindow) and window.assigns:
+            raise ValueError(
+                f"the windows that {name!r} assigns may reach over idle={query.idle!r} without rows: "
+                "leave idle out, which they do not need, or run the window in a query of its own"
+            )
         longest = _longest(window)
         if idle < query.allowed + longest:
             raise ValueError(
@@ -332,7 +346,8 @@ def _longest(window: Window) -> int:
     """
     if isinstance(window, ContextFreeWindow) and window.measure == "time":
         return window.longest or 0
-    return window.gap if isinstance(window, Session) else 0
+    gap = window.gap if isinstance(window, Session | SessionOfRows) else 0
+    return gap or 0
 
 
 def _check_aggregates(aggregates: Mapping[str, Aggregate], least: int) -> None:

@@ -13,13 +13,14 @@ from muntin.aggregates.sums import EXACT_IN_FLOAT
 from muntin.dataframes.batches import FEW, Batch, column_names, drop_bad_rows, read_batch
 from muntin.dataframes.columns import Column
 from muntin.query.query import WINDOW_TIME, Query
+from muntin.query.row_spans import assigned_spans, gap_lengths, rows_without_gap
 from muntin.query.window_time import read_as_stream
 from muntin.slicing.irregular_windows import end_of_last
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import FAR, NEVER, Array
 from muntin.slicing.loops.policy_rules import NULL
 from muntin.slicing.policy_values import column_of, looks_at_rows
-from muntin.slicing.rows import advancing, looked_at, opening
+from muntin.slicing.rows import advancing, looked_at, opening, reaching
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -27,10 +28,11 @@ from muntin.windows import (
     Policy,
     Punctuation,
     Session,
+    SessionOfRows,
     Ticking,
     Window,
 )
-from muntin.windows.window import PUNCTUATION
+from muntin.windows.window import ASSIGNED, PUNCTUATION
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Requirements:
     measures: dict[str, str]
     advancing: dict[str, str]  # columns along which rows fire windows, with the name of one of them
     punctuations: dict[str, ContextAwareWindow]  # windows that rows open, whatever came before
+    assigned: dict[str, Window]  # windows made of the stretches of time for which rows stand
     compared: tuple[str, ...]  # columns that ready-made policies look at
     whole_rows: bool
     records: bool
@@ -59,6 +62,7 @@ class Requirements:
             for n, w in windows
             if isinstance(w, ContextAwareWindow) and w.lane(n, query.ordered)[0] == PUNCTUATION
         }
+        assigned = {n: w for n, w in windows if w.lane(n, query.ordered)[0] == ASSIGNED}
         whole_rows = any(
             isinstance(w, ContextAwareWindow) and not isinstance(getattr(w, "predicate", None), str)
             for _, w in windows
@@ -74,6 +78,7 @@ class Requirements:
             measures,
             fired,
             punctuations,
+            assigned,
             tuple(dict.fromkeys(compared)),
             whole_rows,
             records,
@@ -104,7 +109,15 @@ class Requirements:
                 f"the time column {query.time!r} had {held} in earlier batches and has "
                 f"{batch.time_type} now: convert it to one type"
             )
-        return self._within_bounds(batch)
+        return self._with_gaps(self._within_bounds(batch))
+
+    def _with_gaps(self, batch: Batch) -> Batch:
+        """Refuse or leave out rows without a gap, where a session's gap is in a column."""
+        bad = np.zeros(batch.rows, np.bool_)
+        for name, window in self.assigned.items():
+            if isinstance(window, SessionOfRows) and window.column is not None and batch.rows:
+                bad |= rows_without_gap(batch, self.query, name, window)
+        return drop_bad_rows(batch, bad) if bad.any() else batch
 
     def _within_bounds(self, batch: Batch) -> Batch:
         """Refuse or leave out rows of which a time or a measure is so far from 0 that sums overflow."""
@@ -152,7 +165,17 @@ class Requirements:
             extra[ROW] = self._records(batch)
         for name, punctuation in self.punctuations.items():
             extra[opening(name)] = self._opening(punctuation, batch, extra)
+        for name, assigned in self.assigned.items():
+            extra[reaching(name)] = self._reaching(name, assigned, batch, extra)
         return extra
+
+    def _reaching(self, name: str, window: Window, batch: Batch, extra: dict[Any, Array]) -> Array:
+        """Return the end of the stretch from each row, or the stretches that a window assigns."""
+        if isinstance(window, SessionOfRows):
+            ends: Array = batch.times + gap_lengths(batch, self.query, name, window)
+            return ends
+        assert isinstance(window, ContextAwareWindow)
+        return assigned_spans(batch, self.query, name, window, extra[ROW])
 
     @staticmethod
     def _advancing(batch: Batch, measure: str, window: str) -> Array:

@@ -186,6 +186,11 @@ class Lane(ABC):
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that end by the watermark (of all keys, or of each) or have changed."""
 
+    @property
+    def last_end(self) -> int:
+        """A watermark by which windows are complete of which only rows say the ends."""
+        return ALWAYS
+
     def of_keys(self, report: Report, keys: int, watermark: Array, journal: Journal) -> Report:
         """Return what is to be said of keys, given a report with keys in place of their lives.
 

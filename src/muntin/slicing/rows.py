@@ -4,7 +4,7 @@ Rows are kept in (time, arrival) order, key by key, and only where the decision 
 Figure 4 asks for it (`query/plan.py`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,11 @@ def opening(window: str) -> tuple[str, str]:
 def advancing(column: str) -> tuple[str, str]:
     """Return the name under which rows come with a column as floats, in the bits of whole numbers."""
     return "advances", column
+
+
+def reaching(window: str) -> tuple[str, str]:
+    """Return the name under which rows come with the stretches of time for which they stand."""
+    return "reaches", window
 
 
 def looked_at(column: str) -> tuple[str, str]:
@@ -114,19 +119,30 @@ class Objects:
         return self.array.nbytes + measure.objects(self.array[places].tolist(), count)
 
 
+def _as_record(row: Any) -> dict[str, Any]:
+    """Return a row that was saved as a dict."""
+    if not isinstance(row, dict):
+        raise TypeError("kept rows are dicts")
+    return row
+
+
 class KeptRows:
     """Rows of many keys in order, each lifted to a partial of the aggregates that ask for it.
 
-    Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW.
+    Each is a row of a table with the columns ROW_TIME, ROW_MEASURE and ROW_NEW. What rows come with
+    under the name `extra` is kept, too; `read` takes one of these as it was saved.
     """
 
     def __init__(
-        self, partials: list[Partials | None], extra: tuple[str, ...] | None = None
+        self,
+        partials: list[Partials | None],
+        extra: tuple[str, ...] | None = None,
+        read: Callable[[Any], Any] = _as_record,
     ) -> None:
         self.runs = Arena(ROW_COLUMNS, ties=True)
         self.partials = partials
         self.extra = None if extra is None else Objects()
-        self._extra_name = extra
+        self._extra_name, self._read = extra, read
         self.measure: str | tuple[str, str] | None = None
         for column in (*partials, self.extra):
             if column is not None:
@@ -222,9 +238,7 @@ class KeptRows:
         columns = list(plain["columns"])
         if self.extra is not None:
             (extra,) = columns.pop()
-            if not all(isinstance(row, dict) for row in extra):
-                raise TypeError("kept rows are dicts")
-            self.extra.array[places] = object_array(extra, len(places))
+            self.extra.array[places] = object_array(map(self._read, extra), len(places))
         for column, saved in zip(self.partials, columns, strict=True):
             if column is not None:
                 column.load(saved, places)

@@ -1,6 +1,7 @@
 """Windows: where they start and end, and the durations they are measured in."""
 
 from muntin.aggregates.durations import is_duration, microseconds, nanoseconds
+from muntin.windows.assigned import SessionOfRows
 from muntin.windows.calendar import Calendar
 from muntin.windows.contextual import LastN, Policy, Punctuation, Session, Ticking
 from muntin.windows.cumulate import Cumulate
@@ -23,6 +24,7 @@ __all__ = [
     "Punctuation",
     "RowCount",
     "Session",
+    "SessionOfRows",
     "Sliding",
     "Ticking",
     "Tumbling",

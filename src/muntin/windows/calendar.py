@@ -48,7 +48,7 @@ class Calendar(ContextFreeWindow):
     <Calendar 1 month every 1 day in Europe/Berlin>
     >>> [(end - start) // 3_600_000_000 for start, end in
     ...     Calendar("1 day", zone="Europe/Berlin").closed(1774609200000000, 1774868400000000)]
-    [24, 23, 24]
+    [24, 24, 23]
     """
 
     size: tuple[int, str]

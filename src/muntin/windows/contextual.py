@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from muntin.windows.assigned import session_of_rows
 from muntin.windows.periodic import _length, _origin
 from muntin.windows.window import (
     FORWARD_CONTEXT_AWARE,
@@ -19,12 +20,31 @@ from muntin.windows.window import (
 
 @dataclass(frozen=True, repr=False)
 class Session(Window):
-    """A stretch of activity: neighbouring rows are at most `gap` apart. [first, last + gap)."""
+    """A stretch of activity: neighbouring rows are at most `gap` apart. [first, last + gap).
+
+    With `longest`, a row that is more than that after the session's first row opens a new one. With
+    `column`, each row has its own gap in a column, of durations or, if times are whole numbers, of whole
+    numbers: it stands for [t, t + gap), and a session is the union of those that touch or overlap.
+
+    >>> Session("5 min"), Session("5 min", longest="1 hour")
+    (<Session with a gap of 5 min>, <Session with a gap of 5 min, 1 h at most>)
+    >>> Session(column="patience")
+    <Session with the gap in patience>
+    """
 
     context: ClassVar[str] = "session"
     gap: int
 
-    def __init__(self, gap: Any) -> None:
+    def __new__(cls, gap: Any = None, *, column: str | None = None, longest: Any = None) -> Any:
+        if cls is Session and (gap is None or column is not None or longest is not None):
+            return session_of_rows(gap, column, longest)
+        return super().__new__(cls)
+
+    def __getnewargs__(self) -> tuple[int]:
+        return (self.gap,)
+
+    def __init__(self, gap: Any = None, *, column: str | None = None, longest: Any = None) -> None:
+        del column, longest
         object.__setattr__(self, "gap", _length("gap", gap, "time"))
 
     def __repr__(self) -> str:

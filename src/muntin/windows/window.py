@@ -8,7 +8,7 @@ are context aware, but a slice per session never has to be split, so they are tr
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 CONTEXT_FREE = "context free"
 FORWARD_CONTEXT_FREE = "forward context free"
@@ -25,7 +25,8 @@ CONTEXT = "context"  # the same, if that depends on the rows before; rows are ke
 LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept
 FIRED = "fired by rows"  # the last so much after each so manyth row of a key, which are kept
-FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY, FIRED)
+ASSIGNED = "assigned"  # one window of which each row says its stretches of time; rows are kept
+FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY, FIRED, ASSIGNED)
 
 # What the bounds of windows are (`Window.bounds`).
 TIMES = "times"
@@ -115,15 +116,19 @@ class ContextFreeWindow(Window):
 
 
 class ContextAwareWindow(Window):
-    """Windows whose edges depend on the rows: each row either opens a window or belongs to the open one.
+    """Windows whose edges depend on the rows: rows open them, or say in which windows they are.
 
-    Write `opens` for windows of your own, and `begin` if it needs to remember something: each
-    window begins a new context, which sees every row in (time, arrival) order until the next opens.
+    Write `opens` or `assign` for windows of your own. With `opens` each row either opens a window or
+    belongs to the open one; write `begin` if it needs to remember something: each window begins a new
+    context, which sees every row in (time, arrival) order until the next opens.
     A window starts at the time of the row that opens it and ends where the next one starts; rows of
     equal time are never parted: if one of them opens a window, all are in it. The first window starts at
     the first row. A late row is seen in its place, and the windows that it may change are seen again. A
-    window without `begin` remembers nothing: `opens` gets None, and is called once per row. A saved
-    state knows your methods by their digests, or by an attribute `version`.
+    window without `begin` remembers nothing: `opens` gets None, and is called once per row.
+
+    With `assign` each row says its windows: they may overlap, leave gaps and lie before or behind the
+    row. If `merging` is true, those of a key that touch or overlap become one. A saved state knows your
+    methods by their digests, or by an attribute `version`.
 
     >>> class UntilSum(ContextAwareWindow):
     ...     '''A window takes rows until their sum has reached a limit.'''
@@ -137,23 +142,52 @@ class ContextAwareWindow(Window):
     ...         return full
     >>> UntilSum("litres", 100).describe()
     "UntilSum(column='litres', limit=100)"
+    >>> class Auctions(ContextAwareWindow):
+    ...     '''An auction lasts as long as each of its rows says.'''
+    ...     def assign(self, time, row):
+    ...         return [(row["opened"], row["closes"])]
+    >>> Auctions().assign(7, {"opened": 5, "closes": 30})
+    [(5, 30)]
     """
 
     context: ClassVar[str] = FORWARD_CONTEXT_FREE
+    merging: ClassVar[bool] = False
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse a class that has neither or both of the methods that say where windows are."""
+        opens = cls.opens is not ContextAwareWindow.opens
+        if opens == (cls.assign is not ContextAwareWindow.assign):
+            has = "has both opens and assign" if opens else "is abstract, without opens and assign"
+            raise TypeError(f"the window {cls.__name__} {has}: write one of the two")
+        return super().__new__(cls)
+
+    @property
+    def assigns(self) -> bool:
+        """Whether rows say their windows."""
+        return type(self).assign is not ContextAwareWindow.assign
 
     def begin(self) -> Any:
         """Return the context of a window that opens, before it sees its first row."""
         return None
 
-    @abstractmethod
     def opens(self, context: Any, time: int, row: dict[str, Any]) -> bool:
         """Whether this row opens a new window; the context may be changed to remember the row.
 
         When a window opens, its own context sees the rows at its start; the answers are not used.
         """
+        raise NotImplementedError(f"{type(self).__name__} assigns windows to rows")
+
+    def assign(self, time: int, row: dict[str, Any]) -> Iterable[tuple[Any, Any]]:
+        """Return the windows that a row is in as (start, end); it is called once for each row.
+
+        Bounds are whole numbers, as `time` is, or moments.
+        """
+        raise NotImplementedError(f"rows open the windows of {type(self).__name__}")
 
     def lane(self, name: str, ordered: bool) -> tuple[str, str]:
         del ordered
+        if self.assigns:
+            return ASSIGNED, name
         remembers = type(self).begin is not ContextAwareWindow.begin
         return CONTEXT if remembers else PUNCTUATION, name
 
