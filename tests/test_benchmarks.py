@@ -26,6 +26,9 @@ from benchmarks.claims import reading as r
 from benchmarks.measure import Scale
 from rich.console import Console
 
+import muntin as mt
+from tests.counting import counted
+
 TINY = {
     drawing: {"DOTS_PER_INCH": 50},
     objects: {"QUICK_EXPONENTS": (2, 4), "QUICK_ROUNDS": 16, "SIZES": (4, 16), "DISTINCT": 8},
@@ -231,3 +234,22 @@ def test_a_run_that_is_compared_leaves_the_kept_results_and_says_what_is_new(tmp
     last, now = before, measure.load(measure.folder(checked) / "rolling.json")
     line = check.said("rolling", last, now, check.compare(last["results"], now["results"]))
     assert line.endswith("1 worse by more than 1.4 times; 0 better; 1 new; 1 gone")
+
+
+@pytest.mark.parametrize("n", [2**8, 2**12])
+def test_why_log_mta_is_not_the_faster_one_to_evict_is_counted(n):
+    spent = {}
+    for name in ("LogMta", "Amta"):
+        for gone in (1, n // 2):
+            aggregate, counter = counted(mt.Max())
+            window = mt.ALGORITHMS[name](aggregate)
+            window.bulk_insert(range(n))
+            counter.during("evict", window.bulk_evict, gone)
+            counter.during("query", window.query)
+            assert counter.worst["query"] <= 1
+            spent[name, gone] = counter.worst["evict"]
+    log = n.bit_length() - 1
+    assert spent["LogMta", 1] == spent["LogMta", n // 2]
+    assert log / 2 <= spent["LogMta", 1] <= log
+    assert spent["Amta", 1] == 0
+    assert spent["LogMta", 1] < spent["Amta", n // 2] <= 2 * log

@@ -237,7 +237,7 @@ def test_keys_with_nothing_left_are_looked_at_no_more(monkeypatch):
 @pytest.mark.parametrize("emit", ["every", "changes"])
 def test_a_ready_made_policy_leaves_what_its_function_does(kind, emit):
     """Rules in a loop against the policy's own function on a tree, over late rows, cuts and restarts."""
-    for seed in range(12):
+    for seed in range(16):
         draw = random.Random(f"{seed} {kind} {emit}")
         policy = draw.choice(BY_RULES)()
         options = {"lateness": draw.choice([0, 7, 60]), "emit": emit}
@@ -267,6 +267,9 @@ BY_RULES = [
     lambda: policies.sum_at_most(12.5, "v") | policies.within(30, "t"),
     lambda: policies.sum_at_most(2**70, "v") | policies.last(4) | policies.sum_at_most(15, "v"),
     lambda: policies.until_max("v"),
+    lambda: policies.until_max("v") | policies.last(5),
+    lambda: policies.within(20, "t") | policies.until_max("v"),
+    lambda: policies.until_max("v") | policies.sum_at_most(30, "v"),
     lambda: policies.until_longest_run("v"),
 ]
 VALUES = {
@@ -293,6 +296,29 @@ def batches(draw, kind, ordered):
         }
         now = max([now, *times]) + draw.choice([0, 0, 5, 40])
         yield columns, now
+
+
+@pytest.mark.parametrize("make", [BY_RULES[2], BY_RULES[5], BY_RULES[7]])
+def test_a_batch_that_fails_leaves_what_is_looked_at_as_it_was(make, monkeypatch):
+    """Whole numbers are looked at as objects from some batch on: not if that batch is undone."""
+    query = query_of({"left": mt.Policy(make(), 5)}, {"list": mt.Collect("t")}, lateness=9)
+    pair = [query.operator(), query.operator()]
+    draw = random.Random(3)
+    for step in range(12):
+        now = 10 * step
+        rows = rows_of(*((now + i, draw.randint(0, 9)) for i in range(10)))
+        with monkeypatch.context() as broken:
+            broken.setattr("muntin.slicing.lanes.policy_lane.PolicyLane._inserted", interrupted)
+            for other in (rows_of((now, Fraction(1, 2))), rows_of((now, 0.5)), rows):
+                with pytest.raises(KeyboardInterrupt):
+                    pair[0].process(other)
+        tables = [(one.process(rows), one.advance(now + 5)) for one in pair]
+        assert told(tables[0][1]) == told(tables[1][1])
+    assert pair[0].snapshot() == pair[1].snapshot()
+
+
+def interrupted(*_arguments):
+    raise KeyboardInterrupt
 
 
 def test_a_sum_is_compared_as_it_is():

@@ -141,7 +141,7 @@ PAPER = Paper(
                     "slower.",
                 ),
                 Claim(
-                    "B-Int (Arasu and Widom) has the same complexity and costs 1.06 to 1.39 times "
+                    "B-Int (Arasu and Widom) has the same complexity and costs 1.02 to 1.39 times "
                     "as much.",
                     times("BInt", "FlatFat", 1.0, panel="Max"),
                 ),

@@ -26,7 +26,7 @@ from muntin.slicing.limits import END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.loops.policy_rules import PolicyRows, Rules
 from muntin.slicing.policy_values import FLOATS, column_of, form_of, looks_at_rows, rules_of
-from muntin.slicing.tables import ROW_COLUMNS, ROW_MEASURE, ROW_TIME, STANDS_COLUMNS
+from muntin.slicing.tables import LINK_COLUMNS, ROW_COLUMNS, ROW_MEASURE, ROW_TIME, STANDS_COLUMNS
 from muntin.windows import (
     ContextAwareWindow,
     ContextFreeWindow,
@@ -247,7 +247,9 @@ def _rules(window: Policy, items: Items, query: Query) -> tuple[Rules, PolicyRow
         table[:, ROW_MEASURE] = values.view(np.int64)
         rules = rules._replace(floats=int(form_of(values) == FLOATS))
     stands = np.zeros((1, STANDS_COLUMNS), np.int64)
-    return rules, PolicyRows(table, table.view(np.float64), stands, stands.view(np.float64))
+    links = np.zeros((len(table) if rules.linked else 0, LINK_COLUMNS), np.int64)
+    numbers = table.view(np.float64), stands, stands.view(np.float64)
+    return rules, PolicyRows(table, *numbers, links)
 
 
 def _is_timed(window: Policy, query: Query) -> bool:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from muntin.policies.policy import Rule
+from muntin.slicing.held_bytes import Measure
 from muntin.slicing.limits import NEVER, Array
 from muntin.slicing.loops.policy_rules import LIMB, LOWER, NULL, Rules
+from muntin.slicing.tables import LINK_COLUMNS
 from muntin.windows import Policy
 
 NOTHING, WHOLE, FLOATS, OBJECTS = "nothing", "whole numbers", "floats", "objects"
@@ -31,7 +33,7 @@ def rules_of(window: Policy, time: str) -> Rules | None:
     columns = {rule.column for rule in rules if rule.kind in OF_VALUES}
     if not rules or any(rule.kind == "age" and rule.column != time for rule in rules):
         return None
-    if len(columns) > 1 or (kinds & {"peak", "run"} and len(kinds) > 1):
+    if len(columns) > 1 or ("run" in kinds and len(kinds) > 1):
         return None
     sums = [rule.limit for rule in rules if rule.kind == "sums"]
     if not all(type(x) in (int, float) for x in sums):
@@ -42,16 +44,10 @@ def rules_of(window: Policy, time: str) -> Rules | None:
     most = min((x for x in sums if not isnan(x)), default=np.inf)
     whole = floor(max(-MOST, min(MOST, most)))
     has_sums, has_peak, has_run = (int(kind in kinds) for kind in OF_VALUES)
+    linked = int(has_peak and len(kinds) > 1)
+    high, low = whole >> LIMB, whole & LOWER
     return Rules(
-        rows,
-        age,
-        has_sums,
-        whole >> LIMB,
-        whole & LOWER,
-        not_above(most),
-        has_peak,
-        has_run,
-        floats=0,
+        rows, age, has_sums, high, low, not_above(most), has_peak, has_run, linked, floats=0
     )
 
 
@@ -78,6 +74,35 @@ def form_of(values: Array) -> str:
     if (values.view(np.int64) == NULL).all():
         return NOTHING
     return FLOATS if values.dtype.kind == "f" else WHOLE
+
+
+class Links:
+    """What links kept rows (LINK_NEXT and so on), beside their arena. It is derived from the values."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros((0, LINK_COLUMNS), np.int64)
+
+    def renew(self, places: int) -> None:
+        """Make space for a number of places, with nothing at them."""
+        self.table = np.zeros((places, LINK_COLUMNS), np.int64)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The links, at every place."""
+        return (self.table,)
+
+    def take(self, places: Array) -> tuple[Array, ...]:
+        """Return nothing: a call that fails forgets how policies stand, and links with it."""
+        del places
+        return ()
+
+    def put(self, places: Array, parts: tuple[Array, ...]) -> None:
+        """Put nothing back."""
+
+    def bytes(self, places: Array, count: int, measure: Measure) -> int:
+        """Return the memory of the links."""
+        del places, count, measure
+        return int(self.table.nbytes)
 
 
 def as_objects(bits: Array, form: str) -> list[Any]:

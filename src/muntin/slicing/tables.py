@@ -50,6 +50,11 @@ WALKED_LO = 1  # the rows [WALKED_LO, WALKED_HI) are left, as numbers among thos
 WALKED_HI = 2  # how many rows lie before the end
 WALKED_COLUMNS = 3
 
+# What links the rows of a policy that looks for the largest value.
+LINK_NEXT = 0  # how far behind a row the first one lies that is above it; 0 if there is none
+LINK_BEFORE = 1  # how far before it the last one lies that it is not above; 0 if there is none
+LINK_COLUMNS = 2
+
 # How a policy stands after some rows of a key.
 STANDS_AT = 0  # how many rows the key has had by then, and -1 if that is not known
 STANDS_HIGH = 1  # the sum of what is left: its upper limb; of floats, in their bits

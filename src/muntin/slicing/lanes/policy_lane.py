@@ -31,6 +31,7 @@ from muntin.slicing.policy_values import (
     FORMS,
     NOTHING,
     OBJECTS,
+    Links,
     as_objects,
     column_of,
     form_of,
@@ -72,6 +73,9 @@ class PolicyLane(TickLane):
         self._form = NOTHING if self._rules is not None else OBJECTS
         if self._looks_at is not None:
             self.kept.measure = looked_at(self._looks_at)
+        self._links = Links()
+        if self._rules is not None and self._rules.linked:
+            self.kept.runs.beside(self._links)
         # How the policy stands behind the last end: numbers by rules, else a tree of what is left.
         self._stands = np.zeros((0, STANDS_COLUMNS), np.int64)
         self._trees: dict[int, Amta] = {}
@@ -144,25 +148,23 @@ class PolicyLane(TickLane):
         if self._looks_at is not None:
             name, rows = looked_at(self._looks_at), prepared.rows
             values = rows.extra.get(name)
-            journal.fields(self, self.kept, self.kept.runs)
-            if values is None:
-                self._look_at_objects()
-            else:
-                form = form_of(values)
-                self._form = self._form if form == NOTHING else form
+            form = OBJECTS if values is None else form_of(values)
+            if form not in (NOTHING, self._form):
+                journal.fields(self, self.kept)
+                self._take_form(form, journal)
+            if values is not None:
                 rows = replace(rows, extra={name: values.view(np.int64)})
             prepared = replace(prepared, rows=rows)
         super().commit(prepared, journal)
 
-    def _look_at_objects(self) -> None:
-        """Keep values as objects from now on."""
-        if self._form == OBJECTS:
-            return
-        kept = self.kept.runs.meta[self.kept.runs.live()]
-        values = as_objects(np.ascontiguousarray(kept[:, ROW_MEASURE]), self._form)
-        self.kept.runs.columns = [*self.kept.runs.columns]
-        self.kept.look_at_rows(ROW, self._records(values, kept[:, ROW_TIME]).tolist())
-        self._form = OBJECTS
+    def _take_form(self, form: str, journal: Journal) -> None:
+        """Keep values in another form from now on."""
+        if form == OBJECTS:
+            kept = self.kept.runs.meta[self.kept.runs.live()]
+            values = as_objects(np.ascontiguousarray(kept[:, ROW_MEASURE]), self._form)
+            self.kept.look_at_rows(ROW, self._records(values, kept[:, ROW_TIME]).tolist())
+            journal.call(self.kept.runs.no_longer_beside, self.kept.extra)
+        self._form = form
 
     # The watermark advances
 
@@ -228,7 +230,7 @@ class PolicyLane(TickLane):
             self._walked = np.empty((space, WALKED_COLUMNS), np.int64)
         runs, told, known = self.kept.runs.runs(), self._told.runs(), self._row_keys()
         floats = runs.table.view(np.float64), self._stands.view(np.float64)
-        rows = PolicyRows(runs.table, floats[0], self._stands, floats[1])
+        rows = PolicyRows(runs.table, floats[0], self._stands, floats[1], self._links.table)
         rules = self._rules._replace(floats=int(self._form == FLOATS))
         walk_on, done, pieces = compiled_loops().walk_by_rules, 0, [self._walked[:0]]
         while done < len(keys):
@@ -330,9 +332,8 @@ class PolicyLane(TickLane):
         form = plain["form"]
         if form not in FORMS or (self._looks_at is None and form != self._form):
             raise ValueError(f"a policy looks at {form!r}, not one of {FORMS}")
-        if form == OBJECTS and self._form != OBJECTS:
-            self._look_at_objects()
-        self._form = form
+        if form != self._form:
+            self._take_form(form, Journal())
         super().load(plain)
         left = plain["left"]
         if len(left["lengths"]) != self.keys:

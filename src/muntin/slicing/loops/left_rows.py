@@ -16,7 +16,7 @@ from muntin.slicing.loops.policy_rules import (
     PolicyRows,
     Rules,
     expire_by_rules,
-    leave_by_rules,
+    leave_in_turn,
     stand_again,
 )
 from muntin.slicing.tables import (
@@ -137,9 +137,8 @@ def walk_by_rules(
             if end > last:
                 break
             came, lines[m, WALKED_LO] = at, lo
-            while at < tail and table[at, ROW_TIME] < end:
-                lo = leave_by_rules(rows, k, origin, lo, at, rules)
-                at += 1
+            at = find(table, at, tail, end)
+            lo = leave_in_turn(rows, k, origin, lo, came, at, rules)
             some = came < at or lines[m, WALKED_LO] < came
             if timed:
                 lo = expire_by_rules(rows, k, lo, at, end, rules)

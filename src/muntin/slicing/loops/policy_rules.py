@@ -7,8 +7,11 @@ what it has to know beside that is a few numbers per key. Cost: O(1) amortised p
 from typing import Any, NamedTuple
 
 from muntin.kernels.loops.instructions import entry
-from muntin.slicing.limits import ALWAYS
+from muntin.slicing.limits import ALWAYS, NEVER
+from muntin.slicing.loops.arena_moves import find
 from muntin.slicing.tables import (
+    LINK_BEFORE,
+    LINK_NEXT,
     ROW_MEASURE,
     ROW_TIME,
     STANDS_HIGH,
@@ -38,6 +41,7 @@ class Rules(NamedTuple):
     most: Any  # the same for floats
     peak: Any  # whether all before the largest value leave
     run: Any  # whether all before the longest run of increasing values leave
+    linked: Any  # whether rows before the largest value may leave by another rule
     floats: Any  # whether values are floats
 
 
@@ -48,6 +52,7 @@ class PolicyRows(NamedTuple):
     floats: Any
     stands: Any
     sums: Any  # `stands` as floats
+    links: Any  # LINK_NEXT and so on of each row, if the rules are linked
 
 
 def is_above(rows: PolicyRows, j: Any, i: Any, rules: Rules) -> Any:
@@ -144,13 +149,47 @@ def run_of(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: Rules) -
     return lo
 
 
+def link(rows: PolicyRows, k: Any, origin: Any, lo: Any, i: Any, rules: Rules) -> None:
+    """Link row i, of rows [lo, i], with those before it: each knows the next one that is above it.
+
+    Those of which nothing is above so far are a stack: row i takes those away that it is above.
+    """
+    links = rows.links
+    links[i, LINK_NEXT], links[i, LINK_BEFORE] = 0, 0
+    if rows.table[i, ROW_MEASURE] == NULL:
+        return
+    last = rows.stands[k, STANDS_LAST]
+    p = lo - 1 if last == NO_ROW else origin + last
+    while p >= lo and is_above(rows, i, p, rules):
+        links[p, LINK_NEXT] = i - p
+        p = p - links[p, LINK_BEFORE] if links[p, LINK_BEFORE] > 0 else lo - 1
+    if p >= lo:
+        links[i, LINK_BEFORE] = i - p
+    rows.stands[k, STANDS_LAST] = i - origin
+
+
+def peak_of(rows: PolicyRows, lo: Any, i: Any) -> Any:
+    """Return the place of the first of the largest values of rows [lo, i]; lo if all are null."""
+    p = lo
+    while p <= i and rows.table[p, ROW_MEASURE] == NULL:
+        p += 1
+    if p > i:
+        return lo
+    while rows.links[p, LINK_NEXT] > 0:
+        p += rows.links[p, LINK_NEXT]
+    return p
+
+
 def leave_by_rules(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: Rules) -> Any:
     """Return the first row that is left of rows [lo, i] when row i of key k has come.
 
     `head` is the place of the row with rank 0.
     """
     table = rows.table
-    t = table[i, ROW_TIME]
+    t, peak = table[i, ROW_TIME], lo
+    if rules.linked:
+        link(rows, k, head, lo, i, rules)
+        peak = peak_of(rows, lo, i)
     if rules.sums:
         if is_unbounded(rows, i, rules):
             begin_standing(rows, k)
@@ -160,12 +199,47 @@ def leave_by_rules(rows: PolicyRows, k: Any, head: Any, lo: Any, i: Any, rules: 
         lo = let_go(rows, k, lo, i, rules)
     while rules.sums and lo <= i and is_more(rows, k, rules):
         lo = let_go(rows, k, lo, i, rules)
-    if rules.run:
-        return run_of(rows, k, head, lo, i, rules)
-    if rules.peak and lo < i and table[i, ROW_MEASURE] != NULL:
-        none = table[lo, ROW_MEASURE] == NULL  # then all before are null, too
-        return i if none or is_above(rows, i, lo, rules) else lo
+    while lo < peak:
+        lo = let_go(rows, k, lo, i, rules)
+    return run_of(rows, k, head, lo, i, rules) if rules.run else lo
+
+
+def leave_by_peak(rows: PolicyRows, lo: Any, at: Any, stop: Any, rules: Rules) -> Any:
+    """Return the first of the largest values of rows [lo, stop); up to row `at` it is row `lo`."""
+    table, values, floats = rows.table, rows.floats, rules.floats
+    for i in range(at, stop):
+        bits = table[i, ROW_MEASURE]
+        if bits == NULL:
+            continue
+        if table[lo, ROW_MEASURE] == NULL:  # then all before are null, too
+            lo = i
+        elif floats:
+            x, y = values[i, ROW_MEASURE], values[lo, ROW_MEASURE]
+            lo = i if x > y or (x != x and y == y) else lo
+        elif bits > table[lo, ROW_MEASURE]:
+            lo = i
     return lo
+
+
+def leave_in_turn(
+    rows: PolicyRows, k: Any, head: Any, lo: Any, at: Any, stop: Any, rules: Rules
+) -> Any:
+    """Return the first row that is left of rows [lo, stop) of key k when rows [at, stop) have come.
+
+    The arguments are those of `leave_by_rules`. Order and time tell it of all rows at once.
+    """
+    if at == stop:
+        return lo
+    if rules.sums or rules.run or rules.linked:
+        for i in range(at, stop):
+            lo = leave_by_rules(rows, k, head, lo, i, rules)
+        return lo
+    if rules.peak:
+        return leave_by_peak(rows, lo, at, stop, rules)
+    lo = max(lo, stop - rules.rows)
+    if rules.age == NEVER:
+        return lo
+    return find(rows.table, lo, stop, rows.table[stop - 1, ROW_TIME] - rules.age + 1)
 
 
 def expire_by_rules(rows: PolicyRows, k: Any, lo: Any, hi: Any, end: Any, rules: Rules) -> Any:
@@ -183,6 +257,8 @@ def stand_again(rows: PolicyRows, k: Any, origin: Any, lo: Any, hi: Any, rules: 
             add_value(rows, k, p, 1, rules)
         if rules.run:
             run_of(rows, k, origin, lo, p, rules)
+        if rules.linked:
+            link(rows, k, origin, lo, p, rules)
 
 
 @entry
@@ -198,9 +274,8 @@ def left_by_rules(
     first = lo
     stand_again(rows, 0, first, lo, hi, rules)
     for j in range(len(ends)):
-        while hi < stops[j]:
-            lo = leave_by_rules(rows, 0, first, lo, hi, rules)
-            hi += 1
+        lo = leave_in_turn(rows, 0, first, lo, hi, stops[j], rules)
+        hi = stops[j]
         if is_timed:
             lo = expire_by_rules(rows, 0, lo, hi, ends[j], rules)
         left[j] = lo
