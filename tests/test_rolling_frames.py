@@ -368,3 +368,56 @@ WRONG = [
 def test_wrong_use_is_told(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_a_frame_of_no_rows_has_the_types_of_others(kind):
+    table = pa.table(
+        {
+            "at": pa.array([0], pa.timestamp("us")),
+            "k": ["a"],
+            "v": pa.array([1], pa.int64()),
+            "d": pa.array([1], pa.duration("s")),
+        }
+    )
+    frame = {
+        "pandas": table.to_pandas,
+        "polars": lambda: pl.from_arrow(table),
+        "arrow": lambda: table,
+    }
+    full = frame[kind]()
+    aggregates = {
+        "sum": mt.Sum("v"),
+        "mean": mt.Mean("v"),
+        "top": mt.Max("k"),
+        "n": mt.Count(),
+        "all": mt.Collect("v"),
+        "long": mt.Sum("d"),
+        "best": mt.ArgMax("v", "k"),
+        "middle": mt.Median("v"),
+    }
+    for every in (None, "1 s"):
+        options = {"on": "at", "by": "k", "every": every}
+        some = mt.rolling(full, "5 s", aggregates, **options)
+        none = mt.rolling(full[:0], "5 s", aggregates, **options)
+        if kind == "pandas":
+            assert none.dtypes.to_dict() == some.dtypes.to_dict()
+            assert none.index.names == some.index.names
+        else:
+            assert none.schema == some.schema
+        assert len(none) == 0
+
+
+def test_results_that_are_there_for_some_windows_only_compile():
+    values = np.arange(200.0)
+    pairs = {"lift": lambda v: (v, 1), "combine": lambda a, b: (a[0] + b[0], a[1] + b[1])}
+    many = mt.Aggregate(
+        "many", (0.0, 0), **pairs, lower=lambda p: None if p[1] < 50 else p[0] / p[1]
+    )
+    few = mt.Aggregate("few", (0.0, 0), **pairs, lower=lambda p: p[0] if p[1] == 1 else None)
+    for aggregate, least, most in ((many, 50, 200), (few, 1, 1)):
+        assert mt.rolling_plan(values, 100, aggregate).compiled
+        result = mt.rolling(values, 100, aggregate, min_periods=1)
+        rows = np.minimum(np.arange(200) + 1, 100)
+        assert np.array_equal(~np.isnan(result), (least <= rows) & (rows <= most))
+        assert np.isnan(result).any()

@@ -15,7 +15,7 @@ from muntin.aggregators import ALGORITHMS
 from muntin.dataframes.columns import Array
 from muntin.dataframes.frame_kinds import unwrapped
 from muntin.dataframes.rolling_frames import Asked, as_frame, read_asked
-from muntin.dataframes.rolling_request import Request, check_aggregate, request_of
+from muntin.dataframes.rolling_request import Request, check_aggregate, of_one_row, request_of
 from muntin.dataframes.rolling_results import Answer, Labels, write
 from muntin.dataframes.rolling_rows import RollingRows, read_rows
 from muntin.dataframes.rolling_sizes import needs_times
@@ -235,9 +235,11 @@ def _answered(request: Request, plan: Plan, out: Array | None) -> Written:
         answer = _over_spans(request, plan, ticks.spans)
         return Written(write(answer, request.aggregate, column, replace(labels, index=None)), ticks)
     if not len(request):
-        nothing = Answer((np.empty(0),), np.zeros(0, np.bool_))
         no_ticks = Ticks(NO_ROWS, NO_ROWS, Spans(NO_ROWS, NO_ROWS))
-        written = write(nothing, replace(request.aggregate, result=""), None, labels)
+        one = of_one_row(request)
+        written = _answered(one, _plan(one, "auto", None), None).written[:0]
+        if source.index is not None and request.every.ticks is None:
+            written.index = source.index
         return Written(written, None if request.every.ticks is None else no_ticks)
     chosen, order = request.chosen, source.order
     if plan.compiled and request.is_simple and plan.algorithm != "ranks":

@@ -11,7 +11,7 @@ from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import refuse_conditions
 from muntin.dataframes.column_types import ColumnType
 from muntin.dataframes.columns import Array, Column
-from muntin.dataframes.rolling_rows import RollingRows
+from muntin.dataframes.rolling_rows import RollingRows, one_row
 from muntin.dataframes.rolling_sizes import Size, is_timed, read_size, scaled
 from muntin.kernels.rolling_columns import Rows
 from muntin.kernels.spans import Spans, group_time_spans, row_spans, time_spans
@@ -132,6 +132,26 @@ class Request:
         return [None if any(x is None for x in row) else row for row in rows]
 
 
+def of_one_row(request: Request) -> Request:
+    """Return the request for one row in place of none, which shows the types of results."""
+    columns = tuple(
+        replace(column, values=np.ones(1, column.values.dtype), valid=None)
+        if column.is_numeric
+        else replace(column, values=np.full(1, None, object), valid=np.zeros(1, np.bool_))
+        for column in request.columns
+    )
+    return replace(
+        request,
+        columns=columns,
+        source=one_row(request.source),
+        size=Size(1, False, 1),
+        every=Every(),
+        min_periods=0,
+        closed="right",
+        center=False,
+    )
+
+
 def check_aggregate(aggregate: Any) -> None:
     """Refuse what is no aggregate, or one that rolling cannot serve."""
     if not isinstance(aggregate, Aggregate):
@@ -150,7 +170,7 @@ def request_of(
         source.times  # noqa: B018 (checks them, before anything runs)
     if read.bounds is not None and source.grouped is not None:
         raise ValueError("by is not for windows whose bounds are row numbers: leave by out")
-    wanted = _every(every, read, source, center)
+    wanted = _every(every, read, source, options)
     return Request(
         aggregate=replace(aggregate, columns=()),
         columns=columns,
@@ -172,7 +192,7 @@ def _least(min_periods: Any, size: Size) -> int:
     return least
 
 
-def _every(every: Any, size: Size, source: RollingRows, center: bool) -> Every:
+def _every(every: Any, size: Size, source: RollingRows, options: dict[str, Any]) -> Every:
     """Return how many rows a step is, or how much time a tick is."""
     if every is None:
         return Every()
@@ -186,7 +206,9 @@ def _every(every: Any, size: Size, source: RollingRows, center: bool) -> Every:
     ticks = scaled(every, source.stamps)
     if ticks <= 0:
         raise ValueError(f"every must be a positive duration, got {every!r}")
-    if center or not (size.is_expanding or (size.is_length and size.is_timed)):
+    if options["closed"] != "right":
+        raise ValueError(f"closed is not for every={every!r}: windows are [tick - size, tick)")
+    if options["center"] or not (size.is_expanding or (size.is_length and size.is_timed)):
         raise ValueError(
             f"every={every!r} gives the windows before each tick: the size must be a duration, or None"
         )

@@ -78,7 +78,9 @@ class RollingRows:
         None if there are not enough whole numbers for that.
         """
         times, edges = self.times, self.groups.edges
-        low, high = int(times.min(initial=LAST_TIME)), int(times.max(initial=-LAST_TIME))
+        if not len(times):
+            return times
+        low, high = int(times.min()), int(times.max())
         width = high - low + 2 * size + 2
         if width * (len(edges) - 1) >= 2**62:
             return None
@@ -108,6 +110,10 @@ class RollingRows:
             return {f"column {name!r}": column_of(self.values, name) for name in aggregate.columns}
         if aggregate.counts_rows:
             return {"rows": np.zeros(self.rows, np.int64)}
+        if aggregate.parts:
+            raise TypeError(
+                f"{aggregate.name} over a frame: give its parts as a dict of aggregates"
+            )
         raise TypeError(f"{aggregate.name} over a frame must name its columns, as in Max('watts')")
 
     def _column(self, name: str, part: Any) -> Column:
@@ -116,6 +122,11 @@ class RollingRows:
             same_length(name, len(column.values), self.rows)
             self._columns[name] = column if self.order is None else column.take(self.order)
         return self._columns[name]
+
+
+def one_row(source: RollingRows) -> RollingRows:
+    """Return one row in place of none, which shows the types of results."""
+    return RollingRows((None,), 1, source.kind, None, source.name, None, None, source.on_name)
 
 
 def read_rows(

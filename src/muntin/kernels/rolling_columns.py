@@ -319,7 +319,10 @@ if hasattr(os, "register_at_fork"):  # a forked child has no threads of its pare
 def threads_for(rows: int, threads: int | None) -> int:
     """Return `threads`, or a number of threads that suits the number of rows."""
     if threads is None:
-        return max(1, min(os.cpu_count() or 1, rows // ROWS_PER_THREAD))
+        wanted = rows // ROWS_PER_THREAD
+        return (
+            1 if wanted < 2 else min(os.cpu_count() or 1, wanted)
+        )  # few rows do not ask the system
     if threads < 1:
         raise ValueError(f"threads must be 1 or more, got {threads}")
     return threads

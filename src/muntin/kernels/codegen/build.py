@@ -32,6 +32,8 @@ POINTERS = {"TwoStacksLite": 3, "DabaLite": 6}
 """How many pointers an algorithm's state begins with; partials follow."""
 
 
+DOUBLED_TO_SHOW = 20
+"""How often a partial is doubled at most, to find a window that has a result."""
 U = np.uint64
 
 
@@ -231,7 +233,7 @@ def _types(
         with np.errstate(all="ignore"):
             partial = kernel.lift(value)
             merged = kernel.combine(partial, partial)
-            result = kernel.lower(merged) if own else kernel.lower(merged, 2)
+            result = _shown(kernel, partial, merged) if own else kernel.lower(merged, 2)
     except Exception as error:  # a user's functions may raise anything
         raise NotCompilableError(f"{name!r} does not take {value!r}: {error!r}") from error
     if len(_flat(partial)) != len(_flat(merged)):
@@ -243,6 +245,18 @@ def _types(
     )
     results = tuple(_number_type(name, x) for x in _flat(result))
     return fields, results, scalar, isinstance(result, tuple)
+
+
+def _shown(kernel: Kernel, partial: Any, merged: Any) -> Any:
+    """Return a result of a user's aggregate, which may be None for few values or for many."""
+    result = kernel.lower(merged)
+    many = merged
+    for _ in range(DOUBLED_TO_SHOW):
+        if result is not None:
+            return result
+        many = kernel.combine(many, many)
+        result = kernel.lower(many)
+    return kernel.lower(partial) if result is None else result
 
 
 def _wide_enough(name: str, results: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
