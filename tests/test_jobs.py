@@ -52,6 +52,7 @@ WINDOWS = {
     'Session("5 minutes", longest="1 hour")': mt.Session("5 minutes", longest="1 hour"),
     'Session(column="gap")': mt.Session(column="gap"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
+    'Punctuation("opens", last=3)': mt.Punctuation("opens", last=3),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),
     'Fixed(start="2026-01-31", size="1 day")': mt.Fixed("2026-01-31", "1 day"),
     'Delta(column="km", size=100, every=10, origin=3)': mt.Delta("km", 100, 10, origin=3),

@@ -132,6 +132,8 @@ def _why_not(window: Window, name: str, query: Query) -> str:
         return "there are times between its windows; take a step that is not above the size"
     if isinstance(window, SessionOfRows) or getattr(window, "assigns", False):
         return "rows say where its windows end, and others may join them; take Session with one gap"
+    if getattr(window, "last", 1) > 1:
+        return "it has stretches that are closed; take Punctuation without last"
     if (
         isinstance(window, ContextAwareWindow)
         and window.lane(name, query.ordered)[0] != PUNCTUATION

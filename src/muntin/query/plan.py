@@ -24,6 +24,7 @@ from muntin.windows.window import (
     PUNCTUATION,
     RANKS,
     SESSION,
+    STRETCHES,
     TIME,
 )
 
@@ -282,6 +283,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
         return f"the windows that are open or may change{kept}{late}"
     if lane == FIRED:
         return f"the rows of the last windows{late}, and those the watermark has not passed"
+    if lane == STRETCHES:
+        return f"the rows of the last stretches, and of windows that may change{late}"
     if lane == ASSIGNED:
         return f"the rows of windows that are open or may change{late}"
     if lane in FROM_ROWS:
@@ -316,7 +319,7 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
         return kind if kind == "eager" else "lazy", "a window is one slice"
     if lane == BUCKET:
         return "lazy", "a window is one bucket"
-    if lane == ASSIGNED:
+    if lane in (ASSIGNED, STRETCHES):
         return "lazy", "each window is folded from its rows, nothing is shared"
     if lane == TIME and kind == "tuple buffer":
         return "folded", "each window is folded from its rows, nothing is shared"
