@@ -241,6 +241,14 @@ def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
     assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
 
 
+def test_a_job_may_ask_for_rows_that_no_window_takes(tmp_path):
+    asked = 'time = "at"\nwatermark = "0 s"\ndropped = '
+    job = read_job(write(tmp_path, source=STREAM, query=asked + '"report"'))
+    assert "rows that no window takes are reported" in job.explain()
+    with pytest.raises(JobError, match=r"\[query\]: dropped must be one of count, report"):
+        read_job(write(tmp_path, source=STREAM, query=asked + '"all"'))
+
+
 def test_secrets_are_not_shown(tmp_path):
     kafka = """
         format = "kafka"
