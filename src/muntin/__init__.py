@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from muntin.dataframes.rolling_batch import InterpretedWarning, rolling, rolling_plan
     from muntin.dataframes.rolling_stream import Rolling
     from muntin.query.as_of import as_of
+    from muntin.serving.lookup import Lookup
     from muntin.stores import MemoryStore, RedisStore, RocksStore, StoreError
 
 __all__ = [
@@ -175,6 +176,7 @@ __all__ = [
     "LastN",
     "LogMta",
     "LongestRun",
+    "Lookup",
     "Max",
     "MaxCount",
     "Mean",
@@ -240,6 +242,7 @@ _LAZY_NAMES = {
     "InterpretedWarning": "muntin.dataframes.rolling_batch",
     "rolling": "muntin.dataframes.rolling_batch",
     "rolling_plan": "muntin.dataframes.rolling_batch",
+    "Lookup": "muntin.serving.lookup",
     "as_of": "muntin.query.as_of",
     "MemoryStore": "muntin.stores",
     "RedisStore": "muntin.stores",

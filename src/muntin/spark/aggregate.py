@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
@@ -76,16 +76,16 @@ def aggregate(
     df, query = answered(df, query)
     before = upstream(df, query, mode)
     df = df if df.isStreaming else _timed(df, query)
-    names = _columns(df, query)
-    _check_pickles(query)
+    names = columns_asked(df, query)
+    check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
     packing = Packing(uuid.uuid4().hex, query, empty, trust_functions, plan)
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
-        return batch_results(_selected(df, query, names), packing, schema, partitions)
-    rows = _selected(df if before.depth else _watermarked(df, query), query, names)
+        return batch_results(selected(df, query, names), packing, schema, partitions)
+    rows = selected(df if before.depth else _watermarked(df, query), query, names)
     time = window_time_field(query, before.behind) if mode == "append" else None
     told = event_time(query, before.behind) if time else ""
     metrics = f"{metrics}_{before.depth + 1}" if before.depth and metrics == METRICS else metrics
@@ -101,7 +101,7 @@ def _timed(df: DataFrame, query: Query) -> DataFrame:
     return df.withColumn(WINDOW_TIME, F.col("end") - (1 if numbers else F.expr(LAST_MICROSECOND)))
 
 
-def _columns(df: DataFrame, query: Query) -> list[str]:
+def columns_asked(df: DataFrame, query: Query) -> list[str]:
     """Return the columns that a query needs, or say which is missing or of a type that cannot serve."""
     needs = Requirements.of(query)
     asked = {query.time: "time", **dict.fromkeys(query.keys, "keys")}
@@ -132,7 +132,7 @@ def _columns(df: DataFrame, query: Query) -> list[str]:
     return [*(df.columns if needs.whole_rows else asked)]
 
 
-def _check_pickles(query: Query) -> None:
+def check_pickles(query: Query) -> None:
     """Refuse what cannot be sent to Spark's workers, by its name."""
     named = {f"aggregate {n!r}": a for n, a in query.aggregates.items()}
     for name, part in {**named, **{f"window {n!r}": w for n, w in query.windows.items()}}.items():
@@ -170,13 +170,18 @@ def _watermarked(df: DataFrame, query: Query) -> DataFrame:
     return df
 
 
-def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
+def selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
     """Return the columns that are needed, times as microseconds."""
-    moment = F.col(f"`{query.time}`")
-    if isinstance(df.schema[query.time].dataType, TimestampType):
-        moment = F.unix_micros(moment)
+    moment = moment_of(df, query.time)
     columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
     return df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+
+
+def moment_of(df: DataFrame, name: str) -> Column:
+    """Return a column of times, of which timestamps are microseconds."""
+    moment = F.col(f"`{name}`")
+    is_stamp = isinstance(df.schema[name].dataType, TimestampType)
+    return F.unix_micros(moment) if is_stamp else moment
 
 
 def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:
