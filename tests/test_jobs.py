@@ -67,6 +67,7 @@ WINDOWS = {
     ),
 }
 ARGUMENTS = {
+    "time": "at", "halflife": "10 min", "alpha": 0.5, "span": 9, "adjust": False,
     "value": "watts", "edges": [-1, 0, 2.5], "method": "dense",
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
@@ -195,6 +196,8 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     if len(given) < len(parameters):  # columns of any number come one after the other
         columns = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         several = [*map(given.pop, columns), "x", "z"]
+    if name == "Ewm":  # which takes one of these, and the time with only one of them
+        given = {key: given[key] for key in ("column", "alpha", "adjust", "where")}
     written = [*map(repr, several), *(f"{key}={value!r}" for key, value in given.items())]
     found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **given)
     for fact in ("name", "columns", "nulls", "rank", "overflow", "where", "parameters"):
@@ -287,6 +290,14 @@ def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
     assert read_job(write(tmp_path, source=STREAM, query=early)).mode == "update"
     in_time = 'time = "at"\nwatermark = "0 s"'
     assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
+
+
+def test_a_job_may_ask_for_rows_that_no_window_takes(tmp_path):
+    asked = 'time = "at"\nwatermark = "0 s"\ndropped = '
+    job = read_job(write(tmp_path, source=STREAM, query=asked + '"report"'))
+    assert "rows that no window takes are reported" in job.explain()
+    with pytest.raises(JobError, match=r"\[query\]: dropped must be one of count, report"):
+        read_job(write(tmp_path, source=STREAM, query=asked + '"all"'))
 
 
 def test_secrets_are_not_shown(tmp_path):

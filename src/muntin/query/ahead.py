@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.dataframes.batches import Batch
+from muntin.query.at_time import time_of
 from muntin.query.query import Query
 
 
@@ -27,18 +28,6 @@ def near(batch: Batch, query: Query, now: Any) -> Batch:
             f"the times in {query.time!r} are whole numbers, which a clock does not tell: say what is "
             f"now, as in now={int(batch.times.max(initial=0))}"
         )
-    limit = (time.time_ns() // 1000 if now is None else moment("now", now)) + query.ahead
+    limit = (time.time_ns() // 1000 if now is None else time_of(now, "now")) + query.ahead
     kept = np.flatnonzero(batch.times <= limit)
     return batch if len(kept) == batch.rows else batch.take(kept)
-
-
-def moment(what: str, value: Any) -> int:
-    """Return a time in microseconds; a whole number is taken as it is."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, np.datetime64) and not np.isnat(value):
-        value = value.astype("datetime64[us]")
-    try:
-        return int(pa.scalar(value).cast(pa.timestamp("us")).value)
-    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
-        raise TypeError(f"{what} is a time, got {value!r}") from error

@@ -12,12 +12,14 @@ from muntin.aggregates.identity import Identity
 from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
-from muntin.query.ahead import moment, near
+from muntin.query.ahead import near
+from muntin.query.at_time import refuse_far, time_of
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.changing import Change, left_of
 from muntin.query.feeding import Feeding
 from muntin.query.forgetting import forget_keys, forget_lives
 from muntin.query.lane_factory import build_lane
+from muntin.query.lookup import look_up
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan, continued
 from muntin.query.query import REPORTED_EARLY, Query, identity
@@ -405,7 +407,7 @@ class Operator:
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
             return None if self._state.latest == ALWAYS else self._state.latest - self.query.delay
-        return max(-FAR, min(moment("a watermark", watermark), END_OF_TIME))
+        return max(-FAR, min(time_of(watermark, "a watermark"), END_OF_TIME))
 
     def finish(self, data: Any, *, now: Any = None) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
@@ -447,6 +449,41 @@ class Operator:
             if window.measure == "time":
                 later |= (names == name) & (ends > last_end([window], latest, idle))
         return table.filter(pa.array(~later | (table["kind"].to_numpy() != "empty")))
+
+    # Windows are looked at
+
+    def lookup(self, keys: Any = None, at: Any = None) -> pa.Table:
+        """Return what the windows of some keys hold at a time, and close nothing.
+
+        One row per key asked, with a column `{window}_{aggregate}` for each, as `muntin.as_of` gives it
+        over the rows that came. Without a time it is behind all rows, and not before the watermark. An
+        earlier time must be behind a key's latest row, or lie on an edge of slices, or rows must be
+        kept; and nothing that a window needs may have expired. Cost: the slices or rows of these keys.
+
+        - `keys`: a batch with the columns of the query's keys; nothing if it has none.
+        - `at`: a time; rows before it count.
+
+        >>> import muntin as mt
+        >>> op = mt.Query(
+        ...     time="t", keys="user", windows={"day": mt.Sliding(24, 1)}, aggregates={"n": mt.Count()}
+        ... ).operator()
+        >>> _ = op.process({"t": [1, 5, 9], "user": [7, 7, 8]})
+        >>> op.lookup({"user": [7, 9]}).to_pylist()
+        [{'user': 7, 'day_n': 2}, {'user': 9, 'day_n': 0}]
+        """
+        with self._calls as journal:
+            self._note(journal)
+            time = self._now() if at is None else time_of(at, "the time of a lookup")
+            refuse_far(np.array([time]), "lookup")
+            table = look_up(self.query, self._state, keys, time, journal)
+            journal.undo()  # new keys, and what was brought up to date on the way
+            return table
+
+    def _now(self) -> int:
+        """Return the first time behind all rows that is not before the watermark."""
+        watermark = self._state.watermark
+        behind = self._state.latest + 1 if self._state.latest > ALWAYS else 0
+        return behind if watermark is None else max(behind, watermark)
 
     # Windows come and go
 

@@ -13,7 +13,7 @@ from muntin.aggregates import Aggregate
 from muntin.query.native import finished_data
 from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
-from muntin.windows import Fired, Periodic, Ticking, Window
+from muntin.windows import Fired, Periodic, Sliding, Ticking, Window
 from muntin.windows.window import (
     ASSIGNED,
     COLUMN,
@@ -301,6 +301,9 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     if len(periodic) < len(windows):
         return f"the slices of windows that are open or may change{late}"
     reach = max((w.size for w in periodic), default=0) + (query.allowed if lane == TIME else 0)
+    if lane == TIME and kind != "buckets":  # what a lookup at the watermark needs
+        looked_at = (w.size + w.every for w in periodic if isinstance(w, Sliding))
+        reach = max(reach, max(looked_at, default=0))
     overlap = sum(-(-w.size // w.every) for w in periodic)
     cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
     slices = sum(reach // every + 1 for every, _ in cuts)

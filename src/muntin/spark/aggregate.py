@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
@@ -73,8 +73,8 @@ def aggregate(
     df, query = answered(df, query)
     before = _before(df, query, mode, engine)
     df = df if df.isStreaming else _timed(df, query)
-    names = _columns(df, query)
-    _check_pickles(query)
+    names = columns_asked(df, query)
+    check_pickles(query)
     empty = pa.Table.from_batches([], arrow_schema(StructType([df.schema[n] for n in names])))
     declared = {name: _arrow_type(name, kind, query) for name, kind in (types or {}).items()}
     schema = _result_schema(df, query, result_types(query, empty, declared))
@@ -88,8 +88,8 @@ def aggregate(
     if not df.isStreaming:
         partitions = int(df.sparkSession.conf.get(PARTITIONS) or 0)
         near = df if asked.ahead is None else near_frame(df, asked)
-        return batch_results(_selected(near, query, names), packing, schema, partitions)
-    rows = _selected(df if before.depth else _watermarked(df, asked), query, names)
+        return batch_results(selected(near, query, names), packing, schema, partitions)
+    rows = selected(df if before.depth else _watermarked(df, asked), query, names)
     time = window_time_field(query, before.behind) if mode == "append" else None
     told = event_time(query, before.behind) if time else ""
     metrics = f"{metrics}_{before.depth + 1}" if before.depth and metrics == METRICS else metrics
@@ -132,7 +132,7 @@ def aggregate_plan(
     df, query = answered(df, query)
     _before(df, query, mode, engine)
     df = df if df.isStreaming else _timed(df, query)
-    _columns(df, query)
+    columns_asked(df, query)
     return choose(engine, query, df, plan, mode)
 
 
@@ -170,7 +170,7 @@ def _with_types(engine: str, types: Mapping[str, DataType | str] | None) -> str:
     return "muntin" if types else engine
 
 
-def _columns(df: DataFrame, query: Query) -> list[str]:
+def columns_asked(df: DataFrame, query: Query) -> list[str]:
     """Return the columns that a query needs, or say which is missing or of a type that cannot serve."""
     needs = Requirements.of(query)
     asked = {query.time: "time", **dict.fromkeys(query.keys, "keys")}
@@ -201,7 +201,7 @@ def _columns(df: DataFrame, query: Query) -> list[str]:
     return [*(df.columns if needs.whole_rows else asked)]
 
 
-def _check_pickles(query: Query) -> None:
+def check_pickles(query: Query) -> None:
     """Refuse what cannot be sent to Spark's workers, by its name."""
     named = {f"aggregate {n!r}": a for n, a in query.aggregates.items()}
     for name, part in {**named, **{f"window {n!r}": w for n, w in query.windows.items()}}.items():
@@ -251,14 +251,19 @@ def _held(df: DataFrame, query: Query) -> int | None:
     return held
 
 
-def _selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
+def selected(df: DataFrame, query: Query, names: list[str]) -> DataFrame:
     """Return the columns that are needed, times as microseconds."""
-    moment = F.col(f"`{query.time}`")
-    if isinstance(df.schema[query.time].dataType, TimestampType):
-        moment = F.unix_micros(moment)
+    moment = moment_of(df, query.time)
     columns = [moment if n == query.time else F.col(f"`{n}`") for n in names]
     named = [column.alias(name) for column, name in zip(columns, names, strict=True)]
     return df.select(*named, *([FAR] if FAR in df.columns else []))
+
+
+def moment_of(df: DataFrame, name: str) -> Column:
+    """Return a column of times, of which timestamps are microseconds."""
+    moment = F.col(f"`{name}`")
+    is_stamp = isinstance(df.schema[name].dataType, TimestampType)
+    return F.unix_micros(moment) if is_stamp else moment
 
 
 def _arrow_type(name: str, kind: DataType | str, query: Query) -> pa.DataType:
