@@ -61,6 +61,8 @@ def publish(
             "old slices leave by the watermark: say in the query how late rows may be, as in "
             "watermark='10 minutes'"
         )
+    if query.ahead is not None:
+        raise ValueError("publish takes all rows: leave max_ahead out, and such rows before it")
     Layout.of(query)
     stream, query = answered(stream, query)
     names = columns_asked(stream, query)
