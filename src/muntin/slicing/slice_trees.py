@@ -47,7 +47,7 @@ class SliceTrees:
         self.loops = Trees(marks, kernels.buffer(0), none, none, none)
 
     def renew(self, places: int) -> None:
-        """Make space for labels at a number of places, if there are trees; nodes of many more are freed."""
+        """Make space for labels at some places, if there are trees; free the nodes of many more."""
         if len(self.loops.labels):
             self.loops = self.loops._replace(labels=np.empty(places, np.int64))
         if len(self.loops.nodes[0]) > LOOSE_NODES * places:
