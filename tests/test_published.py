@@ -263,7 +263,9 @@ def test_a_server_that_is_gone_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "window", [mt.Session(5), mt.LastN(3, 5), mt.Punctuation("mark"), Shifts()], ids=repr
+    "window",
+    [mt.Session(5), mt.LastN(3, 5), mt.Punctuation("mark"), Shifts()],
+    ids=lambda window: type(window).__name__,
 )
 def test_windows_that_cannot_be_published(window):
     query = mt.Query(time="t", windows={"w": window}, aggregates={"n": mt.Count()}, watermark=1)
