@@ -19,6 +19,9 @@ from benchmarks.measure import Finding, Findings, Scale, Target
 
 QUICK = ("Max", "Sum", "Std", "Median")
 TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap")
+TWO_COLUMNS += ("DecayedSum", "TimeWeightedMean", "Rate")
+ASKED = {"Ewm": {"alpha": 0.5}, "DecayedSum": {"halflife": 5}}
+"""What some aggregates must be told."""
 WHOLE = ("BitAnd", "BitOr")
 """Aggregates of whole numbers only."""
 COLD, WARM = Target(3000, at_most=True), Target(50, at_most=True)
@@ -30,9 +33,10 @@ import muntin.dataframes.rolling_batch
 
 def run(name, window):
     x = np.arange(100) if name in {WHOLE} else np.arange(100.0)
-    values = (x, x) if name in {TWO_COLUMNS} else x
+    values = (x, np.arange(100)) if name in {TWO_COLUMNS} else x
     options = {{"on": np.arange(100)}} if window == "times" else {{}}
-    mt.rolling(values, 3, mt.AGGREGATES[name](), min_periods=1, threads=1, **options)
+    aggregate = mt.AGGREGATES[name](**{ASKED}.get(name, {{}}))
+    mt.rolling(values, 3, aggregate, min_periods=1, threads=1, **options)
 
 name, window, state = sys.argv[1:]
 first = "Last" if name != "Last" else "First"
@@ -59,7 +63,7 @@ def jobs(scale: Scale) -> list[tuple[str, Callable[[], Findings]]]:
 def built_in() -> list[str]:
     """Return the names of the aggregates that have a kernel."""
     x = np.arange(8.0)
-    values = {name: (x, x) if name in TWO_COLUMNS else x for name in mt.AGGREGATES}
+    values = {name: (x, np.arange(8)) if name in TWO_COLUMNS else x for name in mt.AGGREGATES}
     values |= dict.fromkeys(WHOLE, np.arange(8))
     made = {name: catalogue.make(name)[0] for name in mt.AGGREGATES}
     return [

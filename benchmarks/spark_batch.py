@@ -66,7 +66,7 @@ def check() -> Findings:
         windows = {"w": mt.Sliding(f"{size} s", "1 s")}
         query = mt.Query(time="ts", keys="k", windows=windows, aggregates=aggregates)
         columns = ["k", "start", "end", *aggregates]
-        mine = mt.spark.aggregate(frame, query).select(columns)
+        mine = mt.spark.aggregate(frame, query, engine="muntin").select(columns)
         window = F.window("ts", f"{size} seconds", "1 second")
         theirs = frame.groupBy("k", window).agg(*wanted).select("k", "window.*", *aggregates)
         found, expected = (f.toPandas().sort_values(columns).values for f in (mine, theirs))

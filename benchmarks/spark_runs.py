@@ -200,7 +200,7 @@ def ours(windows: Mapping[str, Any], **aggregates: Any) -> Callable[[DataFrame],
     query = mt.Query(
         time="ts", keys="k", windows=windows, aggregates=AGGREGATES | aggregates, watermark=DELAY
     )
-    return lambda stream: mt.spark.aggregate(stream, query)
+    return lambda stream: mt.spark.aggregate(stream, query, engine="muntin")
 
 
 def sliding(size: int) -> Callable[[DataFrame], DataFrame]:

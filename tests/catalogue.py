@@ -11,6 +11,7 @@ numbers = st.one_of(integers, eighths)
 words = st.sampled_from(["a", "b", "c", "dd", ""])
 pairs = st.tuples(numbers, numbers)
 rows = st.fixed_dictionaries({"v": st.one_of(st.none(), st.integers(0, 5)), "a": words})
+timed = st.tuples(numbers, st.sampled_from([0, 3, 3, 3, 8]))
 
 INPUTS = {
     "Count": (mt.Count, numbers),
@@ -67,6 +68,11 @@ INPUTS = {
     "BottomBy": (lambda: mt.BottomBy(2, "v", "v", "a"), rows),
     "FirstK": (lambda: mt.FirstK(3), integers),
     "LastK": (lambda: mt.LastK(2), integers),
+    "Ewm": (lambda: mt.Ewm(alpha=0.3, adjust=False), numbers),
+    "DecayedSum": (lambda: mt.DecayedSum(halflife=3), timed),
+    "TimeWeightedMean": (mt.TimeWeightedMean, timed),
+    "Rate": (mt.Rate, timed),
+    "Increase": (mt.Increase, numbers),
 }
 THOROUGH = ("Collect", "Max", "Sum")
 """They meet every algorithm with many examples."""
@@ -76,8 +82,15 @@ TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap", "TopBy",
 WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK", "Mode", "Entropy")
 ASKED_FIRST = ("TopBy", "BottomBy", "FirstK", "LastK")
 """They are told how many rows they are to keep before the columns."""
-ASKED = {"Histogram": {"edges": [-10, 0, 3, 20]}, "Quantiles": {"q": [0.25, 0.9]}}
+ASKED = {
+    "Histogram": {"edges": [-10, 0, 3, 20]},
+    "Quantiles": {"q": [0.25, 0.9]},
+    "Ewm": {"span": 4},
+    "DecayedSum": {"halflife": 4},
+}
 """What some aggregates must be told."""
+TIMED = ("DecayedSum", "TimeWeightedMean", "Rate")
+"""They take the time of each row from their second column."""
 OBJECTS = ("Bloom", "CountMin")
 """Their results are objects, which no table can hold."""
 OF_TABLES = [name for name in INPUTS if name not in OBJECTS]
@@ -89,6 +102,7 @@ def of_columns(name, value="v", other="n", word="", **options):
         (value, other) if name in TWO_COLUMNS else (word if word and name in WORDS else value,)
     )
     first = (3,) if name in ASKED_FIRST else ()
+    options |= {"time": other} if name in TIMED else {}
     return mt.AGGREGATES[name](*first, *columns, **ASKED.get(name, {}), **options)
 
 
@@ -110,6 +124,7 @@ def weighted_mean():
 COMPOSED = {
     "Product": (product_of_three, integers),
     "own": (weighted_mean, st.tuples(integers, st.integers(1, 9))),
+    "Ewm by time": (lambda: mt.Ewm(halflife=3), timed),
 }
 
 ALL = {**INPUTS, **COMPOSED}

@@ -197,6 +197,21 @@ class Barrels(mt.ContextAwareWindow):
         return "barrels"
 
 
+class Spreads(mt.ContextAwareWindow):
+    """A user's own: each row stands for some time, and what touches is one window."""
+
+    merging = True
+
+    def __init__(self, functions: Functions) -> None:
+        self._lasts = functions.one(lambda row: 1 + (row["v"] or 0) % 9)
+
+    def assign(self, time: int, row: dict[str, Any]) -> list[tuple[int, int]]:
+        return [(time, time + int(self._lasts(row))), (time + 20, time + 22)]
+
+    def describe(self) -> str:
+        return "spreads"
+
+
 def own(functions: Functions, commutative: bool) -> mt.Aggregate:
     """Return an aggregate of a user's own, whose functions can all fail."""
     one, two = functions.one, functions.two
@@ -231,6 +246,9 @@ def windows_of(kind: str, functions: Functions) -> dict[str, Any]:
     if kind == "punctuation":
         holds = functions.one(lambda row: bool(row["b"]))
         return {"a": mt.Punctuation(holds), "b": mt.Sliding(10, 4)}
+    if kind == "assigned":
+        stretches = mt.Punctuation("b", last=2)
+        return {"a": Spreads(functions), "b": mt.Session(3, longest=7), "c": stretches}
     if kind == "own":
         return {"a": Shifts(functions), "b": mt.Tumbling(12)}
     assert kind == "context"
@@ -248,6 +266,7 @@ KINDS = (
     "punctuation",
     "own",
     "context",
+    "assigned",
 )
 
 

@@ -662,6 +662,28 @@ def _sorted_by_value(k: int, largest: bool) -> Callable[[list[tuple[Any, Any]], 
     return rows
 
 
+def _ewm(values: list[Any], _kind: pa.DataType) -> Any:
+    if _strange(values):
+        return Near(sum(x for x in values if _strange([x])))
+    weights = [Fraction(7, 10) ** age for age in reversed(range(len(values)))]
+    exact = sum(w * Fraction(x) for w, x in zip(weights, values, strict=True)) / sum(weights)
+    return Near(float(exact), 1e-14 * float(max(map(abs, values))))
+
+
+def _increase(values: list[Any], kind: pa.DataType) -> Any:
+    if _strange(values):
+        return Near(nan)
+    exact = list(map(Fraction, values))
+    risen = sum(y - x if y >= x else y for x, y in pairwise(exact))
+    if kinds.is_floating(kind):
+        return Near(float(risen), _rounding(values))
+    return _fitted(risen, _increase_type(kind))
+
+
+def _increase_type(kind: pa.DataType) -> pa.DataType | None:
+    return None if kinds.is_duration(kind) else _sum_type(kind)
+
+
 KEPT: dict[str, Any] = {"nothing": [], "gives_values": True}
 """What is true of lists of the values themselves."""
 
@@ -760,6 +782,10 @@ AGGREGATES = {
         _sorted_by_value(3, largest=False),
         **KEPT,
         takes_pairs=True,
+    ),
+    "Ewm": _of_one(lambda c=None: mt.Ewm(c, alpha=0.3), _float_type, _ewm, dtypes=MORE),
+    "Increase": _of_one(
+        mt.Increase, _increase_type, _increase, dtypes=("int64", "decimal(38,10)", *MORE)
     ),
     "FirstK": _of_one(lambda c=None: mt.FirstK(2, c), _list_type, lambda x, _: x[:2], **KEPT),
     "LastK": _of_one(lambda c=None: mt.LastK(2, c), _list_type, lambda x, _: x[-2:], **KEPT),

@@ -504,3 +504,54 @@ def test_the_plan_says_what_is_kept():
     assert "rows:   kept: a late row may join windows, or part them" in said
     assert "state:  the rows of windows that are open or may change and 5 of lateness" in said
     assert repr(mt.Session(5, longest=60)) == "<Session with a gap of 5, 60 at most>"
+
+
+# The last stretches between rows that open one
+
+
+def test_the_last_stretches_are_those_that_closed_or_as_many_as_there_are():
+    rows = {"t": [1, 2, 3, 4, 5, 6, 7], "p": [0, 0, 1, 1, 0, 1, 1], "n": [*range(1, 8)]}
+    operator = query_of(mt.Punctuation("p", last=2), lateness=3).operator()
+    operator.process(rows)
+    assert told(operator.advance(7)) == [
+        (1, 3, "result", 2, [1, 2]),
+        (1, 4, "result", 3, [1, 2, 3]),
+        (3, 6, "result", 3, [3, 4, 5]),
+        (4, 7, "result", 3, [4, 5, 6]),
+    ]
+    operator.process({"t": [5], "p": [1], "n": [8]})
+    assert told(operator.advance(8)) == [
+        (3, 6, "retract", None, None),
+        (4, 7, "retract", None, None),
+        (3, 5, "result", 2, [3, 4]),
+        (4, 6, "result", 3, [4, 5, 8]),
+        (5, 7, "result", 3, [5, 8, 6]),
+    ]
+
+
+def test_each_life_of_a_key_has_its_own_stretches():
+    rows = {"t": [1, 2, 3, 40, 41, 42], "p": [1, 1, 1, 1, 1, 1], "n": [*range(6)]}
+    operator = query_of(mt.Punctuation("p", last=3), idle=10).operator()
+    operator.process(rows)
+    assert [row[:2] for row in told(operator.advance(90))] == [(1, 2), (1, 3), (40, 41), (40, 42)]
+
+
+def test_rows_before_the_last_stretches_are_forgotten():
+    operator = query_of(mt.Punctuation("p", last=3)).operator()
+    for t in range(200):
+        operator.process({"t": [2 * t, 2 * t + 1], "p": [1, 0], "n": [t, t]})
+        operator.advance(2 * t)
+        assert operator.counters.rows_kept <= 8
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda: mt.Punctuation("p", last=0), "last must be above zero, got 0"),
+        (lambda: mt.Punctuation("p", last="3"), "last is a whole number of rows, got '3'"),
+        (lambda: query_of(mt.Punctuation("p", last=2), early=True), "no window of the query"),
+    ],
+)
+def test_last_stretches_that_cannot_be_are_refused_by_name(made, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        made()

@@ -52,6 +52,7 @@ WINDOWS = {
     'Session("5 minutes", longest="1 hour")': mt.Session("5 minutes", longest="1 hour"),
     'Session(column="gap")': mt.Session(column="gap"),
     'Punctuation(predicate="opens")': mt.Punctuation("opens"),
+    'Punctuation("opens", last=3)': mt.Punctuation("opens", last=3),
     'LastN(n=100, every="1 minute", origin=7)': mt.LastN(100, "1 minute", origin=7),
     'Fixed(start="2026-01-31", size="1 day")': mt.Fixed("2026-01-31", "1 day"),
     'Delta(column="km", size=100, every=10, origin=3)': mt.Delta("km", 100, 10, origin=3),
@@ -66,6 +67,7 @@ WINDOWS = {
     ),
 }
 ARGUMENTS = {
+    "time": "at", "halflife": "10 min", "alpha": 0.5, "span": 9, "adjust": False,
     "value": "watts", "edges": [-1, 0, 2.5], "method": "dense",
     "overflow": "null",
     "column": "watts", "argument": "plug", "ddof": 0, "nulls": True, "q": 0.9, "k": 9,
@@ -81,6 +83,54 @@ def write(folder: Path, **tables: str) -> Path:
     content = {**TABLES, **tables}
     file.write_text("\n".join(f"[{name}]\n{text}" for name, text in content.items() if text))
     return file
+
+
+# Columns
+
+SCHEMA = (
+    """schema = "`at` timestamp, plug string comment 'of (it, <', watts: double, at.more int" """
+)
+FILES = 'format = "csv"\npath = "readings"\n'
+KNOWN = {
+    "schema": (FILES + SCHEMA, {}, ""),
+    "nested": (
+        FILES + 'schema = "at timestamp, s struct<plug: string, watts: int>, plug int"',
+        {},
+        "watts",
+    ),
+    "decimals": (FILES + 'schema = "at timestamp, plug decimal(9, 2), `wa``tts` int"', {}, "watts"),
+    "time": (FILES + 'schema = "plug string, watts int"', {}, "at"),
+    "case": (FILES + 'schema = "at timestamp, Plug string, watts int"', {}, "plug"),
+    "rate": ('format = "rate"', {}, "at"),
+    "select": (FILES + SCHEMA + '\nselect = ["at", "plug"]', {}, "watts"),
+    "alias": (
+        'format = "rate"\nselect = ["timestamp as at", "1 AS `plug`", "value as watts"]',
+        {},
+        "",
+    ),
+    "all": ('format = "rate"\nselect = ["*", "timestamp at"]', {}, ""),
+    "star": ('format = "rate"\nselect = ["*", "timestamp as at", "1 as plug"]', {}, "watts"),
+    "unknown": ('format = "parquet"\npath = "readings"', {}, ""),
+    "remote": ('format = "csv"\npath = "s3://bucket/x"\nschema = "at timestamp"', {}, ""),
+    "partitions": ('format = "csv"\npath = "by"\nschema = "at timestamp, watts int"', {}, ""),
+    "kafka": ('format = "kafka"\nservers = "h:1"\ntopic = "t"\nschema = "at timestamp"', {}, ""),
+    "sql": (FILES + SCHEMA, {"aggregates": "n = 'Count(where=\"watts > 9 and x\")'"}, ""),
+    "a window": (FILES + SCHEMA, {"windows": "d = 'Delta(\"km\", 5)'"}, "km"),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_explain_knows_which_columns_there_will_be(name, tmp_path):
+    (tmp_path / "by" / "plug=tv").mkdir(parents=True)
+    source, tables, missing = KNOWN[name]
+    if name == "rate" or "rate" in source:
+        tables = {**tables, "query": TABLES["query"] + '\nwatermark = "1 s"'}
+    job = read_job(write(tmp_path, source=source, **tables))
+    if missing:
+        with pytest.raises(JobError, match=rf"\[query\]: no column '{missing}', which the query's"):
+            job.explain()
+    else:
+        assert "state:" in job.explain()
 
 
 # Sinks
@@ -146,6 +196,8 @@ def test_every_aggregate_is_read_with_all_its_parameters(name):
     if len(given) < len(parameters):  # columns of any number come one after the other
         columns = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         several = [*map(given.pop, columns), "x", "z"]
+    if name == "Ewm":  # which takes one of these, and the time with only one of them
+        given = {key: given[key] for key in ("column", "alpha", "adjust", "where")}
     written = [*map(repr, several), *(f"{key}={value!r}" for key, value in given.items())]
     found, wanted = names.aggregate(f"{name}({', '.join(written)})"), factory(*several, **given)
     for fact in ("name", "columns", "nulls", "rank", "overflow", "where", "parameters"):
@@ -238,6 +290,14 @@ def test_the_mode_of_a_stream_follows_from_its_lateness(tmp_path):
     assert read_job(write(tmp_path, source=STREAM, query=early)).mode == "update"
     in_time = 'time = "at"\nwatermark = "0 s"'
     assert read_job(write(tmp_path, source=STREAM, query=in_time)).mode == "append"
+
+
+def test_a_job_may_ask_for_rows_that_no_window_takes(tmp_path):
+    asked = 'time = "at"\nwatermark = "0 s"\ndropped = '
+    job = read_job(write(tmp_path, source=STREAM, query=asked + '"report"'))
+    assert "rows that no window takes are reported" in job.explain()
+    with pytest.raises(JobError, match=r"\[query\]: dropped must be one of count, report"):
+        read_job(write(tmp_path, source=STREAM, query=asked + '"all"'))
 
 
 def test_secrets_are_not_shown(tmp_path):

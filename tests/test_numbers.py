@@ -183,7 +183,7 @@ def overflows(run, aggregate, table, keys):
     assert "twenty" in message
 
 
-NULLS = {"Sum": mt.Sum, "Prod": mt.Prod}
+NULLS = {"Sum": mt.Sum, "Prod": mt.Prod, "Increase": mt.Increase}
 
 
 def nulls_instead(name, run, rows, kind):

@@ -25,7 +25,7 @@ def counted_sum(calls, **options):
 # Slices
 
 
-@pytest.mark.parametrize(("ordered", "most"), [(False, 6), (True, 3)])
+@pytest.mark.parametrize(("ordered", "most"), [(False, 7), (True, 4)])
 def test_in_order_slices_begin_only_where_windows_begin(ordered, most):
     operator = query_of({"w": mt.Sliding(11, 4)}, {"n": mt.Count()}, ordered=ordered).operator()
     for t in range(100):

@@ -1,6 +1,7 @@
 """What a query refuses: in words that name the fault, and without a trace in its state."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -303,3 +304,31 @@ def test_a_snapshot_of_the_same_query_goes_on_alike():
         one.process(GOOD[8:])
     assert twin.advance(100).equals(operator.advance(100))
     assert counts(twin) == counts(operator)
+
+
+def test_an_identity_that_can_change_runs_interpreted():
+    """As with a tuple in its place, in arrays and in queries."""
+    columns = {"t": np.array([1, 2, 7]), "v": np.array([3, 4, 5])}
+    found = []
+    for nothing in ([0, 0], (0, 0)):
+        kind = type(nothing)
+        own = mt.Aggregate(
+            "own",
+            nothing,
+            lambda v, kind=kind: kind((v, 1)),
+            lambda a, b, kind=kind: kind((a[0] + b[0], a[1] + b[1])),
+            lambda p: p[0] / max(p[1], 1),
+        )
+        windows = {"w": mt.Sliding(5, 1), "s": mt.Session(2)}
+        aggregates = {"a": replace(own, columns=("v",))}
+        query = mt.Query(time="t", windows=windows, aggregates=aggregates)
+        found.append((query.run(columns).to_pylist(), mt.rolling(columns["v"], 2, own).tolist()))
+        if kind is list:
+            assert "holds something that can change" in str(mt.rolling_plan(columns["v"], 2, own))
+    assert repr(found[0]) == repr(found[1])
+
+
+@pytest.mark.parametrize("keys", [5, None])
+def test_keys_that_are_no_names_are_refused(keys):
+    with pytest.raises(TypeError, match="keys is the name of a column, or several of them, got"):
+        mt.Query(time="t", keys=keys, windows={"w": mt.Tumbling(5)}, aggregates={"n": mt.Count()})

@@ -164,6 +164,7 @@ ASSIGNED = {
     ),
     "asked": st.builds(Asked, small),
     "joined": st.builds(Joined, small),
+    "last marked": st.builds(lambda n: mt.Punctuation("mark", last=n), st.integers(2, 5)),
 }
 WINDOWS |= ASSIGNED
 WITH_CHANGES = dict(WINDOWS)  # those that may be reported only when they change

@@ -25,7 +25,7 @@ def frame(spark, rows, tmp_path_factory):
 @pytest.mark.parametrize("name", NATIVE_WINDOWS)
 def test_windows_are_those_of_spark(frame, name):
     window, _, native = NATIVE_WINDOWS[name]
-    ours = mt.spark.aggregate(frame, asked({"w": window})).toArrow().to_pylist()
+    ours = mt.spark.aggregate(frame, asked({"w": window}), engine="muntin").toArrow().to_pylist()
     theirs = frame.groupBy("k", "n", native().alias("w")).agg(*native_sums())
     theirs = theirs.select(
         "k", "n", F.lit("w").alias("window"), "w.start", "w.end", F.lit("result").alias("kind"),

@@ -122,5 +122,5 @@ def test_the_types_of_results(stream):
 
 def test_transform_takes_it(stream):
     out = stream.transform(mt.spark.aggregate, asked())
-    assert out.columns == ["k", "window", "start", "end", "kind", "s"]
+    assert out.columns == ["k", "window", "start", "end", "kind", "s", "window_time"]
     assert out.isStreaming

@@ -19,7 +19,9 @@ from muntin.spark.session import (
     ROCKSDB,
     SOCKET_FOLDER,
     SOCKETS,
+    WORKING_COPIES,
     session,
+    working_copies,
 )
 
 FLAG = "--add-modules=jdk.incubator.vector"
@@ -289,3 +291,17 @@ def test_a_running_session_says_what_cannot_be_changed(spark, arguments, setting
 def test_bad_arguments_are_named(arguments, error, text):
     with pytest.raises(error, match=text):
         session(**arguments)
+
+
+def test_the_limit_on_working_copies_is_a_setting(spark):
+    given = {"0": 0, "512m": 512 << 20, "2G": 2 << 30, "7": 7, "1kb": 1024, "3t": 3 << 40}
+    try:
+        for text, size in given.items():
+            spark.conf.set(WORKING_COPIES, text)
+            assert working_copies(spark) == size
+        spark.conf.set(WORKING_COPIES, "much")
+        with pytest.raises(ValueError, match="workingCopies is 'much': write a number of bytes"):
+            working_copies(spark)
+    finally:
+        spark.conf.unset(WORKING_COPIES)
+    assert working_copies(spark) == 1 << 30

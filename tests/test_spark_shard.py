@@ -11,6 +11,7 @@ import pytest
 import muntin as mt
 from muntin.aggregates import seal
 from muntin.spark import state_blocks as blocks
+from muntin.spark import streaming
 from muntin.spark.packing import Packing
 from muntin.spark.shard import Copies, Shard
 from muntin.spark.state_blocks import KEYS_PER_BLOCK, cut, joined
@@ -393,6 +394,35 @@ def test_a_copy_of_an_earlier_run_does_not_serve_another() -> None:
     run(again, store, stream(4, 4)[3:], copies)
     ((_, copy),) = copies._held.items()
     assert copy.operator.query.on_bad_time == "drop"
+
+
+def test_copies_are_kept_up_to_a_number_of_bytes_and_the_last_one_always() -> None:
+    packing, store = Packing("kept", QUERIES["time"](), EMPTY), MemoryBlocks()
+    held = Copies()
+    run(packing, store, stream(3, 4)[:3], held)
+    ((_, copy),) = held._held.items()
+    assert copy.bytes == copy.operator.counters.state_bytes > 0
+    for most, left in ((600, "abc"), (599, "bc"), (300, "c"), (299, "c"), (0, "c")):
+        kept = Copies(most)
+        for name, size in (("a", 100), ("b", 200), ("c", 300)):
+            kept.put(name, replace(copy, bytes=size))
+        assert "".join(kept._held) == left
+
+
+def test_pieces_have_few_rows_and_few_bytes(monkeypatch) -> None:
+    """Of narrow rows and of wide ones, in batches of any size, in their order."""
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(streaming, "BYTES_AT_ONCE", 4000)
+    table = pa.table({"i": range(300), "text": ["x" * (i % 7 == 0) * 900 for i in range(300)]})
+    for size in (1, 7, 300):
+        pieces = list(streaming.large(iter(table.to_batches(max_chunksize=size))))
+        assert pa.concat_tables(pieces).equals(table)
+        assert max(piece.num_rows for piece in pieces) < 50 + size
+        assert max(piece.nbytes for piece in pieces) < 3 * 4000
+        assert all(piece.num_rows >= 50 or piece.nbytes >= 3000 for piece in pieces[:-1])
+    assert list(streaming.large(iter(table.slice(0, 0).to_batches()))) == []
+    empty = [pa.RecordBatch.from_pydict({"i": []})]
+    assert list(streaming.large(iter(empty))) == []
 
 
 @pytest.mark.parametrize("aggregate", [mt.Sum("v"), mt.Collect("v")])

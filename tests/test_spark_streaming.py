@@ -114,7 +114,13 @@ EMBEDDED = {
         lateness="15 s",
     ),
     "counted and punctuated": asked(
-        {"c": mt.Sliding(9, 4, measure="count"), "p": mt.Punctuation("b")}, keys="k", lateness="9 s"
+        {
+            "c": mt.Sliding(9, 4, measure="count"),
+            "p": mt.Punctuation("b"),
+            "last": mt.Punctuation("b", last=3),
+        },
+        keys="k",
+        lateness="9 s",
     ),
     "by policies": asked(
         {

@@ -357,7 +357,8 @@ def between_openings(window, rows, clock):
             context = window.begin()
             for values in together:
                 window.opens(context, t, values)
-    for start, end in pairwise(edges):
+    for i, end in enumerate(edges[1:], 1):
+        start = edges[max(i - getattr(window, "last", 1), 0)]
         if end <= clock.watermark:
             yield start, end, [row for row in rows if start <= row.t < end]
 

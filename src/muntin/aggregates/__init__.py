@@ -8,6 +8,8 @@ from muntin.aggregates.bloom import Bloom
 from muntin.aggregates.chosen_rows import BottomBy, TopBy
 from muntin.aggregates.comparison import close, same_partial
 from muntin.aggregates.conditions import col
+from muntin.aggregates.counters import Increase
+from muntin.aggregates.decayed import DecayedSum, Ewm
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.extremes import (
     M4,
@@ -22,6 +24,7 @@ from muntin.aggregates.frequencies import Entropy, Mode, Rank
 from muntin.aggregates.histogram import Histogram
 from muntin.aggregates.logic import All, Any, BitAnd, BitOr
 from muntin.aggregates.moments import MomentSketch
+from muntin.aggregates.over_time import Rate, TimeWeightedMean
 from muntin.aggregates.pairs import Corr, Cov
 from muntin.aggregates.prices import Drawdown, Ohlc, Vwap
 from muntin.aggregates.product import Product
@@ -101,6 +104,11 @@ AGGREGATES: dict[str, Callable[..., Aggregate]] = {
         BottomBy,
         FirstK,
         LastK,
+        Ewm,
+        DecayedSum,
+        TimeWeightedMean,
+        Rate,
+        Increase,
     )
 }
 """Every built-in aggregate by its name."""
@@ -127,12 +135,15 @@ __all__ = [
     "CountDistinct",
     "CountMin",
     "Cov",
+    "DecayedSum",
     "Drawdown",
     "Entropy",
+    "Ewm",
     "First",
     "FirstK",
     "GeoMean",
     "Histogram",
+    "Increase",
     "Kurt",
     "Last",
     "LastK",
@@ -152,6 +163,7 @@ __all__ = [
     "Quantiles",
     "Range",
     "Rank",
+    "Rate",
     "Regression",
     "RelativeVariation",
     "Sem",
@@ -159,6 +171,7 @@ __all__ = [
     "SnapshotError",
     "Std",
     "Sum",
+    "TimeWeightedMean",
     "TopBy",
     "TopK",
     "Var",

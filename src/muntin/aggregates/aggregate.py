@@ -24,6 +24,7 @@ RESULTS = (
     "sum",  # numbers wide enough for a sum, or a duration
     "mean",  # a number between the values, or a time or a duration
     "means",  # a list of such numbers
+    "increase",  # numbers wide enough for a sum, but no durations
     "product",  # numbers wide enough for a product
     "truth",  # true or false, made of numbers and booleans
     "bits",  # whole numbers of the column
@@ -114,6 +115,9 @@ class Aggregate:
     returns the values of the others. One that `gives_rows` returns a list of tuples with the names
     `results`. One that `counts_rows` needs no column.
 
+    An aggregate that is `timed` has the times of rows in its last column; `timed` makes the kernel for
+    times in a unit of so many nanoseconds.
+
     `version` replaces the digest of your functions where a saved state is compared with the aggregate
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
     their name, version and `parameters` instead; one whose functions are not those that it was `made_of`
@@ -150,6 +154,7 @@ class Aggregate:
     gather: Callable[[list[Any]], Partial] | None = None
     result: str | tuple[str, ...] = ""
     sources: tuple[int, ...] = ()
+    timed: "Callable[[int], Kernel] | None" = None
     overflow: str = "error"
     version: int | str | None = None
     parameters: tuple[tuple[str, Any], ...] = ()

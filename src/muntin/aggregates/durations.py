@@ -15,6 +15,8 @@ MICROSECONDS: dict[str, int | Fraction] = {
     "d": 86_400_000_000,
     "w": 604_800_000_000,
 }
+UNIT_NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+"""The units that moments come in, by NumPy's names for them."""
 SPELLINGS = {
     "ns": "ns nanosecond nanoseconds",
     "us": "us µs microsecond microseconds",
@@ -136,3 +138,35 @@ def _from_numpy(duration: Any) -> int | Fraction:
             return Fraction(int(coarse.astype("int64")))
         return Fraction(int(fine.astype("int64")), 1000)
     raise TypeError(f"a duration is needed, such as '1 hour' or a timedelta, got {duration!r}")
+
+
+def nanoseconds_since_epoch(name: str, moment: Any) -> int:
+    """Return a moment as nanoseconds since 1970, a whole number is microseconds; `name` is who asks.
+
+    >>> nanoseconds_since_epoch("rate", dt.date(1970, 1, 2)), nanoseconds_since_epoch("rate", 5)
+    (86400000000000, 5000)
+    """
+    if type(moment).__module__ == "numpy" and hasattr(moment, "dtype"):
+        return _of_numpy(name, moment)
+    if isinstance(moment, dt.datetime):
+        if moment != moment:  # pandas' NaT
+            raise TypeError(
+                f"{name} does not take {moment!r} as a time: give None for what is missing"
+            )
+        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC if moment.tzinfo else None)
+        whole = (moment - epoch) // dt.timedelta(microseconds=1)
+        return whole * 1000 + getattr(moment, "nanosecond", 0)
+    if isinstance(moment, dt.date):
+        return (moment - dt.date(1970, 1, 1)).days * UNIT_NANOSECONDS["D"]
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return moment * 1000
+    raise TypeError(f"{name}: a time is a moment or a whole number, got {moment!r}")
+
+
+def _of_numpy(name: str, moment: Any) -> int:
+    if moment.dtype.kind in "iu":
+        return int(moment) * 1000
+    unit = moment.dtype.str[4:-1] if moment.dtype.kind == "M" else ""
+    if unit not in UNIT_NANOSECONDS or moment != moment:
+        raise TypeError(f"{name}: a time is a moment or a whole number, got {moment!r}")
+    return int(moment.astype("int64")) * UNIT_NANOSECONDS[unit]

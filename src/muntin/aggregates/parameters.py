@@ -1,5 +1,6 @@
 """Parameters of aggregates, refused with their name and value where they make no sense."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,16 @@ def check_whole(name: str, parameter: str, value: Any, least: int, greatest: int
         raise ValueError(
             f"{name}: {parameter} must be a whole number from {least} to {greatest}, got {value!r}"
         )
+
+
+def real(
+    name: str, parameter: str, value: Any, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """Return a number in [least, most] as a float, or raise ValueError."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+        bounds = f"at least {least}" if most == math.inf else f"at most {most}"
+        raise ValueError(f"{name}: {parameter} must be a number, {bounds}, got {value!r}")
+    return float(value)
 
 
 def check_open(name: str, parameter: str, value: Any) -> None:

@@ -70,7 +70,7 @@ def Sum(column: str | None = None, *, overflow: str = "error", where: Where = No
     6
     """
     whole = Kernel(
-        as_is, _add_limbs, _sum_of_limbs, inverse=_subtract_limbs, halves=True, overflows=True
+        as_is, _add_limbs, sum_of_limbs, inverse=_subtract_limbs, halves=True, overflows=True
     )
     kernel = Kernel(
         as_is,
@@ -78,7 +78,7 @@ def Sum(column: str | None = None, *, overflow: str = "error", where: Where = No
         _as_it_is,
         inverse=_minus,
         signed=replace(whole, narrow=Kernel(as_is, _plus, _as_it_is)),
-        unsigned=replace(whole, lower=_unsigned_sum_of_limbs),
+        unsigned=replace(whole, lower=unsigned_sum_of_limbs),
         times=replace(whole, lower=_sum_of_ticks),
     )
     return _sum_like("sum", _counted, _total, column, kernel, where, overflow=overflow)
@@ -248,17 +248,18 @@ def _subtract_limbs(a: Limbs, b: Limbs) -> Limbs:
     return (a[0] - b[0] + (low >> 32), low & LOW_BITS)
 
 
-def _sum_of_limbs(total: Limbs, _n: int) -> tuple[int, bool]:
+def sum_of_limbs(total: Limbs, _n: int) -> tuple[int, bool]:
+    """Return the bits of a number with a sign, and whether it has more than 64."""
     return (total[0] << 32) | total[1], not -HALF_LIMB <= total[0] < HALF_LIMB
 
 
-def _unsigned_sum_of_limbs(total: Limbs, _n: int) -> tuple[int, bool]:
+def unsigned_sum_of_limbs(total: Limbs, _n: int) -> tuple[int, bool]:
     """Return the bits of an unsigned number, and whether it has more than 64."""
     return (total[0] << 32) | total[1], not 0 <= total[0] < LIMB
 
 
 def _sum_of_ticks(total: Limbs, _n: int) -> tuple[int, bool]:
-    """As _sum_of_limbs; the least number of 64 bits means that there is no time."""
+    """As sum_of_limbs; the least number of 64 bits means that there is no time."""
     least = total[0] == -HALF_LIMB and total[1] == 0
     return (total[0] << 32) | total[1], least or not -HALF_LIMB <= total[0] < HALF_LIMB
 

@@ -122,6 +122,16 @@ def read_batch(
     return drop_bad_rows(batch, bad.among(batch)) if bad.places else batch
 
 
+def read_keys(data: Any, keys: tuple[str, ...]) -> tuple[list[pa.Array], int]:
+    """Return the columns of keys, as they are in batches, and their number of rows."""
+    bad = _BadRows("error")
+    columns = [_key(column, name, bad) for name, column in _named(data, keys).items()]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise ValueError(f"key columns have {sorted(lengths)} rows: give as many of each")
+    return columns, lengths.pop() if lengths else 1
+
+
 def drop_bad_rows(batch: Batch, bad: Array) -> Batch:
     """Return the rows that are not bad, and count those that are."""
     if not bad.any():

@@ -5,13 +5,15 @@ time zone, the digits of a decimal) is a ColumnType. The type of a result follow
 rule (`aggregates.aggregate.RESULTS`) and the types of its columns.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from muntin.aggregates import Aggregate
+from muntin.aggregates.durations import UNIT_NANOSECONDS
 from muntin.dataframes.columns import Column
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ TAKES = {
     "mean": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "difference": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "float": (NUMBER, DECIMAL),
+    "increase": (NUMBER, DECIMAL),
     "product": (NUMBER,),
     "truth": (NUMBER,),
     "bits": (NUMBER,),
@@ -136,6 +139,40 @@ def family_of(kind: "pa.DataType") -> str:
     return next((name for name, test in tests.items() if test(kind)), str(kind))
 
 
+def check_types(name: str, aggregate: Aggregate, columns: list[tuple[str, ColumnType]]) -> None:
+    """Raise TypeError if an aggregate cannot compute with the types of its columns, by their names."""
+    values = columns[:1] if aggregate.picks else columns
+    if aggregate.timed is not None and columns:
+        *values, (time, kind) = columns
+        if kind.is_known and not _unit(kind):
+            raise TypeError(
+                f"aggregate {name!r} needs the times of rows, moments or whole numbers, and {time} is "
+                f"{kind}; convert it, or take another column"
+            )
+    for column, kind in values:
+        check_takes(name, aggregate, column, kind)
+
+
+def in_units(aggregate: Aggregate, columns: Sequence[ColumnType]) -> Aggregate:
+    """Return an aggregate whose kernel takes times in the unit that their column has."""
+    unit = _unit(columns[-1]) if aggregate.timed is not None and columns else 0
+    if aggregate.timed is None or not unit:
+        return aggregate
+    return replace(aggregate, kernel=aggregate.timed(unit))
+
+
+def _unit(kind: ColumnType) -> int:
+    """Return the nanoseconds in the unit of a column of times, 0 if it has no times."""
+    if kind.numbers is None:
+        return 0
+    if kind.family == NUMBER:
+        return 1000 if kind.dtype.kind in "iu" else 0  # whole numbers are microseconds
+    if kind.dtype.kind != "M":
+        return 0
+    unit, count = np.datetime_data(kind.dtype)
+    return UNIT_NANOSECONDS.get(unit, 0) if count == 1 else 0
+
+
 def check_takes(name: str, aggregate: Aggregate, column: str, kind: ColumnType) -> None:
     """Raise TypeError if an aggregate cannot compute with values of a column's type."""
     rule = aggregate.result if isinstance(aggregate.result, str) else aggregate.result[0]
@@ -159,7 +196,7 @@ def numpy_result(rule: str, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         return dtype
     if rule == "truth":
         return np.dtype(np.bool_)
-    if rule in ("sum", "product") and (dtype.kind == "m" or dtype == np.uint64):
+    if rule in ("sum", "product", "increase") and (dtype.kind == "m" or dtype == np.uint64):
         return dtype
     if rule == "difference" and dtype.kind in "mM":
         return np.dtype(dtype.str.replace("M8", "m8"))
@@ -219,6 +256,6 @@ def _decimal(rule: str, kind: "pa.DataType") -> "pa.DataType":
     """Return the digits of a sum, mean or difference of decimals, as Spark has them."""
     import pyarrow as pa
 
-    more = {"sum": 10, "difference": 1, "mean": 4}[rule]
+    more = {"sum": 10, "increase": 10, "difference": 1, "mean": 4}[rule]
     scale = kind.scale + (more if rule == "mean" else 0)
     return pa.decimal128(min(kind.precision + more, MOST_DIGITS), min(scale, MOST_DIGITS))

@@ -9,7 +9,7 @@ import numpy as np
 
 from muntin.aggregates import Aggregate
 from muntin.aggregates.conditions import refuse_conditions
-from muntin.dataframes.column_types import ColumnType
+from muntin.dataframes.column_types import ColumnType, in_units
 from muntin.dataframes.columns import Array, Column
 from muntin.dataframes.rolling_rows import RollingRows, one_row
 from muntin.dataframes.rolling_sizes import Size, is_timed, read_size, scaled
@@ -165,6 +165,7 @@ def request_of(
     """Return what is asked of rows, or say what is wrong with it."""
     closed, center = options["closed"], options["center"]
     columns = source.columns_of(aggregate)
+    aggregate = in_units(aggregate, [ColumnType.of(column) for column in columns])
     read = read_size(size, source.stamps, source.rows, closed, center)
     if source.stamps is not None:
         source.times  # noqa: B018 (checks them, before anything runs)

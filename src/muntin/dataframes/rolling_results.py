@@ -66,7 +66,7 @@ def too_large(aggregate: Aggregate, window: str, kind: object = "64 bits") -> Ov
         f"{aggregate.name} of {window} does not fit {kind}: convert the values to floats"
         + (
             f", or give {aggregate.name}(overflow='null')"
-            if aggregate.result in ("sum", "product")
+            if aggregate.result in ("sum", "product", "increase")
             else ""
         )
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregates import Aggregate
-from muntin.dataframes.column_types import ColumnType, check_takes
+from muntin.dataframes.column_types import ColumnType, check_types
 from muntin.dataframes.columns import Array, Column, is_frame, kind_of, read
 from muntin.dataframes.frame_kinds import column_of
 from muntin.dataframes.grouped_rows import GroupedRows, group
@@ -90,26 +90,26 @@ class RollingRows:
     def columns_of(self, aggregate: Aggregate) -> tuple[Column, ...]:
         """Return the columns that an aggregate takes, in the order of groups."""
         parts = self._parts(aggregate)
-        columns = tuple(self._column(name, part) for name, part in parts.items())
+        columns = tuple(self._column(name, part) for name, part in parts)
         picked = len(aggregate.columns) or (1 if aggregate.kernel is None else 2)
         if aggregate.picks and len(columns) != picked:
             raise TypeError(
                 f"{aggregate.name} takes {picked} columns: rolling((values, arguments), ...)"
             )
-        for i, column in enumerate(columns[: 1 if aggregate.picks else None]):
-            called = f"column {aggregate.columns[i]!r}" if aggregate.columns else "the values"
-            check_takes(aggregate.name, aggregate, called, ColumnType.of(column))
+        called = [f"column {name!r}" for name in aggregate.columns] or ["the values"] * len(columns)
+        pairs = zip(called, map(ColumnType.of, columns), strict=False)
+        check_types(aggregate.name, aggregate, list(pairs))
         return columns
 
-    def _parts(self, aggregate: Aggregate) -> dict[str, Any]:
+    def _parts(self, aggregate: Aggregate) -> list[tuple[str, Any]]:
         if not is_frame(self.values):
             several = isinstance(self.values, tuple)
             parts = self.values if several else (self.values,)
-            return {f"column {i}": part for i, part in enumerate(parts)}
+            return [(f"column {i}", part) for i, part in enumerate(parts)]
         if aggregate.columns:
-            return {f"column {name!r}": column_of(self.values, name) for name in aggregate.columns}
+            return [(f"column {n!r}", column_of(self.values, n)) for n in aggregate.columns]
         if aggregate.counts_rows:
-            return {"rows": np.zeros(self.rows, np.int64)}
+            return [("rows", np.zeros(self.rows, np.int64))]
         if aggregate.parts:
             raise TypeError(
                 f"{aggregate.name} over a frame: give its parts as a dict of aggregates"

@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.jobs import names
+from muntin.jobs.columns import missing_columns
 from muntin.jobs.safe import masked
 from muntin.jobs.sections import JobError, Section, nearest
 from muntin.jobs.sinks import Sink, read_sink
 from muntin.jobs.sources import Source, read_source
+from muntin.query.native import ENGINES
 from muntin.query.query import WINDOW_TIME, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECTIONS = ("source", "query", "windows", "aggregates", "sink", "spark")
+RUNNING = ("plan", "engine")
+"""What of [query] says how it runs, and not what it means."""
 PARAMETERS = [f.name for f in fields(Query) if f.init and f.name not in ("windows", "aggregates")]
 
 
@@ -33,14 +37,25 @@ class Job:
     sink: Sink
     settings: Mapping[str, Any] = field(repr=False)
     plan: str = "auto"
+    engine: str = "auto"
 
     def explain(self) -> str:
-        """Say what is read, how the query will run and why, and what is written; without secrets."""
+        """Say what is read, how the query will run and why, and what is written; without secrets.
+
+        A column that the query needs is a JobError if it is not in the schema that the source has.
+        """
+        missing, there = missing_columns(self.source, self.query)
+        for name, part in missing.items():
+            raise JobError(
+                f"{self.file}, [query]: no column {name!r}, which the query's {part} ask for: the "
+                f"source has {', '.join(there)}; {nearest(name, there)}"
+            )
         lines = [
             f"source: {self.source.describe()}",
             "",
             self.query.explain(self.plan),
             "",
+            *([] if self.engine == "auto" else [f"engine: {self.engine}", ""]),
             f"sink: {self.sink.describe(self.source.stream)}",
         ]
         return masked("\n".join(lines))
@@ -56,7 +71,8 @@ class Job:
         """Return the query's windows over the source."""
         from muntin.spark import aggregate
 
-        results = aggregate(self.source.load(spark), self.query, mode=self.mode, plan=self.plan)
+        rows = self.source.load(spark)
+        results = aggregate(rows, self.query, mode=self.mode, plan=self.plan, engine=self.engine)
         return results.drop(WINDOW_TIME)  # nothing reads them as a stream
 
 
@@ -78,7 +94,8 @@ def read_job(file: Path) -> Job:
             'a stream needs a watermark, which says how late rows may be: watermark = "10 seconds"'
         )
     settings = Section(file, "spark", content.get("spark", {})).flat("spark.")
-    return Job(file, source, query, sink, settings, _plan(sections["query"], query))
+    plan, engine = _plan(sections["query"], query), _engine(sections["query"])
+    return Job(file, source, query, sink, settings, plan, engine)
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -91,9 +108,9 @@ def _content(file: Path) -> dict[str, Any]:
 
 
 def _query(section: Section, windows: Section, aggregates: Section) -> Query:
-    section.only([*PARAMETERS, "plan"])
+    section.only([*PARAMETERS, *RUNNING])
     section.need("time", str, '"at"')
-    given = {name: value for name, value in section.items() if name != "plan"}
+    given = {name: value for name, value in section.items() if name not in RUNNING}
     given["keys"] = section.texts("keys")
     given["ordered"] = section.get("ordered", bool, False)
     given["windows"] = _each(windows, names.window)
@@ -112,6 +129,14 @@ def _plan(section: Section, query: Query) -> str:
     except ValueError as error:
         raise section.error(error, "plan") from error
     return plan
+
+
+def _engine(section: Section) -> str:
+    """Return whose windows run, which Spark decides when it has the rows."""
+    engine = section.get("engine", str, None) or "auto"
+    if engine not in ENGINES:
+        raise section.error(f"an engine is one of {', '.join(ENGINES)}, got {engine!r}", "engine")
+    return engine
 
 
 def _each(section: Section, read: Callable[[Any], Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from muntin.dataframes.column_types import ColumnType
 from muntin.dataframes.columns import Column
 from muntin.kernels.order_statistics import roll_ranks
 from muntin.kernels.spans import Spans as RowSpans
-from muntin.query.at_time import Items, Moments, Spans, refuse_far, refuse_timeless, spans
+from muntin.query.at_time import Items, Moments, Spans, refuse_far, refuse_timeless, since, spans
 from muntin.query.bound_aggregates import BoundAggregate
 from muntin.query.query import Query
 from muntin.query.requirements import Requirements, differ
@@ -29,6 +29,7 @@ from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.limits import Array
 from muntin.slicing.partials import LAZY, Partials
 from muntin.slicing.rows import Rows, looked_at, opening
+from muntin.windows import Policy
 
 ROWS_AT_ONCE = 1 << 22
 """Events that are copied at once for labels that do not know all of them."""
@@ -70,13 +71,7 @@ def as_of(
     refuse_timeless(query)
     names = [f"{window}_{name}" for window, name in columns_of(query)]
     refuse_names(labels, names, "labels")
-    history = History.of(events, query, known)
-    asked, moments = history.ask(labels, at, include_equal)
-    order = np.lexsort((moments.times, moments.keys))
-    answers = history.answer(moments.take(order), order, asked)
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    columns = [answers[column].take(pa.array(back)) for column in columns_of(query)]
+    columns = History.of(events, query, known).columns(labels, at, include_equal)
     return with_columns(labels, dict(zip(names, columns, strict=True)))
 
 
@@ -96,6 +91,7 @@ class History:
     ranked: dict[str, tuple[Column, Array | None]]  # columns of which order statistics are asked
     rows: Rows
     known: Array | None  # when each was known, if not all were at once
+    came: Array  # which row of the frame each is
 
     @classmethod
     def of(cls, events: Any, query: Query, known: str | None = None) -> "History":
@@ -117,7 +113,34 @@ class History:
         late = rows.extra.pop("known", None)
         if late is not None and (late <= rows.times).all():
             late = None
-        return cls(query, keys, batch.time_type, feeds, ranked, rows, late)
+        came = order if batch.origin is None else batch.origin[order]
+        return cls(query, keys, batch.time_type, feeds, ranked, rows, late, came)
+
+    def columns(self, labels: Any, at: str, include_equal: bool) -> list[pa.Array]:
+        """Return for each window and aggregate what the labels have, as they come."""
+        asked, moments = self.ask(labels, at, include_equal)
+        order = np.lexsort((moments.times, moments.keys))
+        answers = self.answer(moments.take(order), order, asked)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return [answers[column].take(pa.array(back)) for column in columns_of(self.query)]
+
+    def needed(self, labels: Any, at: str) -> int:
+        """Return the row of the frame from which on a last label, or one after it, asks for events.
+
+        Events are given in the order of keys and times, and none of the last key is before the label.
+        """
+        _, moment = self.ask(labels, at, include_equal=False)
+        items = self._items(self.rows)
+        first = [int(items.heads[moment.keys[0]])]
+        windows = self.query.windows.items()
+        by_rows = any(since(window, moment.times) is None for _, window in windows)
+        policies = any(isinstance(window, Policy) for _, window in windows)
+        if not policies and not (by_rows and self.known is not None):
+            found = (spans(name, window, items, moment, self.query) for name, window in windows)
+            first = [int(lo[0]) for lo, _ in found]
+        row = min(first)
+        return int(self.came[row]) if row < len(self.came) else len(self.came)
 
     def ask(self, labels: Any, at: str, include_equal: bool) -> tuple[Batch, Moments]:
         """Read labels: what they are, and the moments they ask for."""
@@ -224,11 +247,19 @@ class History:
                 f"{column}={values[label].as_py()!r}"
                 for column, values in zip(self.query.keys, asked.keys, strict=True)
             )
-            null = ", or give it overflow='null'" if feed.asked.result == "sum" else ""
-            raise OverflowError(
-                f"aggregate {name!r} ({feed.asked.name}) does not fit {error.kind} in window {window!r} "
-                f"of label {label}{' of ' + key if key else ''}: convert its column to floats{null}"
-            ) from None
+            whose = f"label {label}{' of ' + key if key else ''}"
+            raise too_large(feed, window, whose, error) from None
+
+
+def too_large(
+    feed: BoundAggregate, window: str, whose: str, error: DoesNotFitError
+) -> OverflowError:
+    """Return the error of a result at a time that does not fit its type."""
+    null = ", or give it overflow='null'" if feed.asked.result == "sum" else ""
+    return OverflowError(
+        f"aggregate {feed.name!r} ({feed.asked.name}) does not fit {error.kind} in window {window!r} of "
+        f"{whose}: convert its column to floats{null}"
+    )
 
 
 def merge_spans(feed: BoundAggregate, inputs: Outs, wanted: list[Spans]) -> list[Outs]:
@@ -250,18 +281,22 @@ def merge_spans(feed: BoundAggregate, inputs: Outs, wanted: list[Spans]) -> list
     column.renew(len(first))
     if len(first):
         column.put(np.arange(len(first)), column.fold(inputs, None, first))
-    return [_queried(column, slices[lo], slices[hi], hi > lo) for lo, hi in wanted]
+    return [queried(column, Spans(slices[lo], slices[hi]), hi > lo) for lo, hi in wanted]
 
 
-def _queried(column: Partials, lo: Array, hi: Array, some: Array) -> Outs:
-    """Return the results of runs of slices; those that are empty have the result of no rows."""
+def queried(column: Partials, spans: Spans, some: Array, *, alone: bool = False) -> Outs:
+    """Return the results of runs of slices; those that are not `some` have the result of no rows.
+
+    Their bounds do not fall, or each stands `alone`.
+    """
+    lo, hi = spans
     outs = column.kernels.outputs(len(lo))
     if column.kernels.columns is None:
         nothing = column.aggregate.lower(column.aggregate.identity)
         outs[0][:] = [nothing] * len(lo)
     here = np.flatnonzero(some)
     if len(here):
-        bounds = np.array([0, len(here)])
+        bounds = np.arange(len(here) + 1) if alone else np.array([0, len(here)])
         for out, found in zip(outs, column.query(lo[here], hi[here], bounds, bounds), strict=True):
             out[here] = found
     return outs

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.aggregators import Amta
 from muntin.query.query import Query
 from muntin.slicing.irregular_windows import windows_after
 from muntin.slicing.lanes.policy_lane import later
-from muntin.slicing.limits import FAR, NEVER, Array
+from muntin.slicing.limits import END_OF_TIME, FAR, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
 from muntin.slicing.loops.policy_rules import PolicyRows, Rules
 from muntin.slicing.policy_values import FLOATS, column_of, form_of, looks_at_rows, rules_of
@@ -82,6 +83,7 @@ class Items:
     opens: dict[str, Array] = field(default_factory=dict)
     records: Array | None = None
     compared: dict[str, Array] = field(default_factory=dict)
+    settled: Array | None = None  # of each key, its first items (from, to) that a policy has left
 
     def before(self, keys: Array, times: Array) -> Array:
         """Return the place of each key's first item that does not start before a time."""
@@ -130,6 +132,8 @@ def _why_not(window: Window, name: str, query: Query) -> str:
         return "there are times between its windows; take a step that is not above the size"
     if isinstance(window, SessionOfRows) or getattr(window, "assigns", False):
         return "rows say where its windows end, and others may join them; take Session with one gap"
+    if getattr(window, "last", 1) > 1:
+        return "it has stretches that are closed; take Punctuation without last"
     if (
         isinstance(window, ContextAwareWindow)
         and window.lane(name, query.ordered)[0] != PUNCTUATION
@@ -213,13 +217,19 @@ def _left(
     rules, timed = _rules(window, items, query), _is_timed(window, query)
     for begin, end in _stretches(lives, held):
         ends, stops, first = moments.times[begin:end], hi[begin:end], int(lo[begin])
+        rows = (first, first)
+        if items.settled is not None:
+            rows = (
+                first + items.settled[moments.keys[begin], 0],
+                first + items.settled[moments.keys[begin], 1],
+            )
         if rules is not None:
             left = np.empty(end - begin, np.int64)
             enforce = compiled_loops().left_by_rules
-            enforce(*rules, first, ends, stops, timed, left)
+            enforce(*rules, rows, ends, stops, timed, left)
         else:
             assert items.records is not None
-            left = _left_by_function(window, items, first, (ends, stops), query)
+            left = _left_by_function(window, items, rows, (ends, stops), query)
         lo[begin:end] = left
     return Spans(lo, hi)
 
@@ -262,17 +272,19 @@ def _stretches(lives: Array, held: Spans) -> list[tuple[int, int]]:
 
 
 def _left_by_function(
-    window: Policy, items: Items, first: int, asked: tuple[Array, Array], query: Query
+    window: Policy, items: Items, rows: tuple[int, int], asked: tuple[Array, Array], query: Query
 ) -> Array:
-    """Enforce a policy after each row, and at each multiple of its step; return what is left.
+    """Return the first row that a policy leaves at each moment, of `rows` and those behind them.
 
-    What has expired by a moment leaves only for that moment: no result depends on other moments.
+    It has left `rows`, and is enforced after each row behind them and at each multiple of its step. What
+    has expired by a moment leaves only for that moment: no result depends on other moments.
     """
     policy, records, times = window.policy, items.records, items.table[:, 0]
     assert records is not None
     tree, holds = Amta(policy.aggregate), policy.on_partials()
     expire = _expiring(window, query) if _is_timed(window, query) else None
-    left, at = np.empty(len(asked[0]), np.int64), first
+    left, (first, at) = np.empty(len(asked[0]), np.int64), rows
+    tree.bulk_insert(list(records[first:at]))
     for j, (end, stop) in enumerate(zip(*(a.tolist() for a in asked), strict=True)):
         while at < stop:
             tick = window.first_end(int(times[at])) - window.every
@@ -307,3 +319,15 @@ def refuse_far(times: Array, what: str) -> None:
         raise ValueError(
             f"{what} {far[0]} has time {times[far[0]]}, which is beyond 2**61: correct it"
         )
+
+
+def time_of(moment: Any, what: str) -> int:
+    """Return a time in microseconds; a whole number is taken as it is."""
+    if isinstance(moment, int | np.integer) and not isinstance(moment, bool):
+        return max(-END_OF_TIME, min(int(moment), END_OF_TIME))
+    if isinstance(moment, np.datetime64) and not np.isnat(moment):
+        moment = moment.astype("datetime64[us]")
+    try:
+        return int(pa.scalar(moment).cast(pa.timestamp("us")).value)
+    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
+        raise TypeError(f"{what} is a time, got {moment!r}") from error

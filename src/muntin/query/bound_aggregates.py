@@ -26,7 +26,7 @@ from muntin.dataframes.arrow_results import (
 )
 from muntin.dataframes.batches import FEW, Batch, drop_bad_rows
 from muntin.dataframes.column_fitting import fit
-from muntin.dataframes.column_types import ColumnType, arrow_result, check_takes
+from muntin.dataframes.column_types import ColumnType, arrow_result, check_types, in_units
 from muntin.dataframes.columns import Array, Column
 from muntin.kernels.slice_kernels import SliceKernels, slice_kernels
 from muntin.query.query import columns_of
@@ -66,7 +66,7 @@ class BoundAggregate:
         if not numeric or (times and aggregate.kernel is None):
             bare = _bare(aggregate)
             return cls(name, aggregate, bare, names, slice_kernels(bare, None), held)
-        bare = replace(aggregate, columns=(), where=None)
+        bare = in_units(replace(aggregate, columns=(), where=None), held)
         chosen = numbers or (np.dtype(np.int64),)
         form = held[0].form if held else ""
         return cls(name, aggregate, bare, names, slice_kernels(bare, chosen, form), held)
@@ -278,8 +278,8 @@ def _check_types(name: str, aggregate: Aggregate, columns: dict[str, ColumnType]
     for part in aggregate.parts:
         _check_types(name, part, columns)
     if not aggregate.parts:
-        for column in aggregate.columns[: 1 if aggregate.picks else None]:
-            check_takes(name, aggregate, f"column {column!r}", columns[column])
+        kinds = [(f"column {column!r}", columns[column]) for column in aggregate.columns]
+        check_types(name, aggregate, kinds)
 
 
 def check_results(name: str, aggregate: Aggregate) -> None:

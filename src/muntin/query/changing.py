@@ -223,6 +223,7 @@ def left_of(
         on_bad_row=query.on_bad_row,
         idle=query.idle,
         early=query.early,
+        max_ahead=query.max_ahead,
         dropped=query.dropped,
     )
 

@@ -16,6 +16,7 @@ from muntin.slicing.lanes.measure_lanes import CountLane, DeltaLane, RankLane
 from muntin.slicing.lanes.policy_lane import PolicyLane
 from muntin.slicing.lanes.punctuation_lane import PunctuationLane
 from muntin.slicing.lanes.session_lane import SessionLane
+from muntin.slicing.lanes.stretches_lane import StretchesLane
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.partials import Partials
 from muntin.windows.window import (
@@ -29,6 +30,7 @@ from muntin.windows.window import (
     PUNCTUATION,
     RANKS,
     SESSION,
+    STRETCHES,
     TIME,
 )
 
@@ -45,6 +47,7 @@ LANES: dict[str, type[Lane]] = {
     FIRED: FiredLane,
     POLICY: PolicyLane,
     ASSIGNED: AssignedLane,
+    STRETCHES: StretchesLane,
 }
 """The class for each kind of lane. A window says which kind serves it (`Window.lane`)."""
 IN_LIVES = {kind for kind, lane in LANES.items() if lane.IN_LIVES}

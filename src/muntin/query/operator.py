@@ -12,11 +12,14 @@ from muntin.aggregates.identity import Identity
 from muntin.dataframes.batches import Batch
 from muntin.dataframes.column_types import ColumnType
 from muntin.journal import Calls, Journal
+from muntin.query.ahead import near
+from muntin.query.at_time import refuse_far, time_of
 from muntin.query.bound_aggregates import BoundAggregate, check_results, fit_columns, owned
 from muntin.query.changing import Change, left_of
 from muntin.query.feeding import Feeding
 from muntin.query.forgetting import forget_keys, forget_lives
 from muntin.query.lane_factory import build_lane
+from muntin.query.lookup import look_up
 from muntin.query.operator_state import FORMAT, Counters, OperatorState, load_state
 from muntin.query.plan import Plan, continued
 from muntin.query.query import REPORTED_EARLY, Query, identity
@@ -70,14 +73,15 @@ class Operator:
 
     # Rows come in
 
-    def process(self, data: Any) -> pa.Table:
+    def process(self, data: Any, *, now: Any = None) -> pa.Table:
         """Take a batch of rows; return results at once if the stream is ordered, else an empty table.
 
-        All of the batch is taken in, or nothing of it. Cost: O(rows), whatever the windows.
+        All of the batch is taken in, or nothing of it. `now` takes the place of the clock where the
+        query has a `max_ahead`. Cost: O(rows), whatever the windows.
         """
         with self._calls as journal:
             self._note(journal)
-            table = self._process(data, journal)
+            table = self._process(data, now, journal)
             if self.query.ordered:
                 forget_lives(self._state, self.query.ordered, journal)
             self._give_back(journal)
@@ -93,8 +97,10 @@ class Operator:
         journal.fields(self)
         self._state.note(journal)
 
-    def _process(self, data: Any, journal: Journal) -> pa.Table:
-        batch = self._needs.read(data, self._state.time_type)
+    def _process(self, data: Any, now: Any, journal: Journal) -> pa.Table:
+        read = self._needs.read(data, self._state.time_type)
+        batch = near(read, self.query, now)
+        self._leave_out(read.rows - batch.rows)
         batch = fit_columns(batch, self._state.aggregates, self.query.on_bad_row)
         self._state.counters.bad_times += batch.bad_times
         self._state.counters.bad_rows += batch.bad_rows
@@ -122,6 +128,16 @@ class Operator:
         """Return the rows of some numbers, which no window took."""
         keys = self._state.keys.columns(rows.keys[lost])
         return dropped_table(self._table([]), keys, rows.times[lost])
+
+    def leave_out(self, rows: int) -> None:
+        """Count rows that were dropped before they came here, because they were ahead of the clock."""
+        with self._calls as journal:
+            self._note(journal)
+            self._leave_out(rows)
+
+    def _leave_out(self, rows: int) -> None:
+        self._state.counters.rows += rows
+        self._state.counters.dropped += rows
 
     def _fed(self, batch: Batch) -> list[BoundAggregate]:
         """Return what feeds the aggregates; types that only nulls have told so far are found now."""
@@ -391,19 +407,13 @@ class Operator:
     def _time_of(self, watermark: Any) -> int | None:
         if watermark is None:
             return None if self._state.latest == ALWAYS else self._state.latest - self.query.delay
-        if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return max(-FAR, min(int(watermark), END_OF_TIME))
-        try:
-            time = int(pa.scalar(watermark).cast(pa.timestamp("us")).value)
-        except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
-            raise TypeError(f"a watermark is a time, got {watermark!r}") from error
-        return max(-FAR, min(time, END_OF_TIME))
+        return max(-FAR, min(time_of(watermark, "a watermark"), END_OF_TIME))
 
-    def finish(self, data: Any) -> pa.Table:
+    def finish(self, data: Any, *, now: Any = None) -> pa.Table:
         """Take a whole table and return all its windows; of those that repeat, all that have rows."""
         with self._calls as journal:
             self._note(journal)
-            first = self._process(data, journal)
+            first = self._process(data, now, journal)
             last = self._complete(journal)
             return _joined([first, last]) if first.num_rows else last
 
@@ -439,6 +449,41 @@ class Operator:
             if window.measure == "time":
                 later |= (names == name) & (ends > last_end([window], latest, idle))
         return table.filter(pa.array(~later | (table["kind"].to_numpy() != "empty")))
+
+    # Windows are looked at
+
+    def lookup(self, keys: Any = None, at: Any = None) -> pa.Table:
+        """Return what the windows of some keys hold at a time, and close nothing.
+
+        One row per key asked, with a column `{window}_{aggregate}` for each, as `muntin.as_of` gives it
+        over the rows that came. Without a time it is behind all rows, and not before the watermark. An
+        earlier time must be behind a key's latest row, or lie on an edge of slices, or rows must be
+        kept; and nothing that a window needs may have expired. Cost: the slices or rows of these keys.
+
+        - `keys`: a batch with the columns of the query's keys; nothing if it has none.
+        - `at`: a time; rows before it count.
+
+        >>> import muntin as mt
+        >>> op = mt.Query(
+        ...     time="t", keys="user", windows={"day": mt.Sliding(24, 1)}, aggregates={"n": mt.Count()}
+        ... ).operator()
+        >>> _ = op.process({"t": [1, 5, 9], "user": [7, 7, 8]})
+        >>> op.lookup({"user": [7, 9]}).to_pylist()
+        [{'user': 7, 'day_n': 2}, {'user': 9, 'day_n': 0}]
+        """
+        with self._calls as journal:
+            self._note(journal)
+            time = self._now() if at is None else time_of(at, "the time of a lookup")
+            refuse_far(np.array([time]), "lookup")
+            table = look_up(self.query, self._state, keys, time, journal)
+            journal.undo()  # new keys, and what was brought up to date on the way
+            return table
+
+    def _now(self) -> int:
+        """Return the first time behind all rows that is not before the watermark."""
+        watermark = self._state.watermark
+        behind = self._state.latest + 1 if self._state.latest > ALWAYS else 0
+        return behind if watermark is None else max(behind, watermark)
 
     # Windows come and go
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from html import escape
 
 from muntin.aggregates import Aggregate
+from muntin.query.native import finished_data
 from muntin.query.query import REPORTED_EARLY, Query
 from muntin.slicing.partials import FEW_KINDS
-from muntin.windows import Fired, Periodic, Ticking, Window
+from muntin.windows import Fired, Periodic, Sliding, Ticking, Window
 from muntin.windows.window import (
     ASSIGNED,
     COLUMN,
@@ -24,6 +25,7 @@ from muntin.windows.window import (
     PUNCTUATION,
     RANKS,
     SESSION,
+    STRETCHES,
     TIME,
 )
 
@@ -120,6 +122,8 @@ class Plan:
             when = "each advance" if self.query.early is True else f"each {self.query.early}"
             early = [n for lane in self.lanes if lane.kind in REPORTED_EARLY for n in lane.windows]
             lines.append(f"early results of {', '.join(early)} at {when}")
+        if self.query.ahead is not None:
+            lines.append(f"rows more than {self.query.max_ahead} ahead of the clock are dropped")
         if self.query.reports_dropped:
             lines.append("rows that no window takes are reported")
         for lane in self.lanes:
@@ -138,7 +142,8 @@ class Plan:
         travel = (
             f"travel as they are: {self.why_not_fold}" if self.why_not_fold else "are folded first"
         )
-        lines += ["", f"before a shuffle rows {travel}"]
+        lines += ["", f"finished data on Spark: {finished_data(self.query)}"]
+        lines += [f"before a shuffle rows {travel}"]
         return "\n".join(lines)
 
     def _kept_as(self, aggregate: Aggregate) -> str:
@@ -282,6 +287,8 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
         return f"the windows that are open or may change{kept}{late}"
     if lane == FIRED:
         return f"the rows of the last windows{late}, and those the watermark has not passed"
+    if lane == STRETCHES:
+        return f"the rows of the last stretches, and of windows that may change{late}"
     if lane == ASSIGNED:
         return f"the rows of windows that are open or may change{late}"
     if lane in FROM_ROWS:
@@ -294,6 +301,9 @@ def _state(query: Query, kind: str, lane: str, windows: dict[str, Window]) -> st
     if len(periodic) < len(windows):
         return f"the slices of windows that are open or may change{late}"
     reach = max((w.size for w in periodic), default=0) + (query.allowed if lane == TIME else 0)
+    if lane == TIME and kind != "buckets":  # what a lookup at the watermark needs
+        looked_at = (w.size + w.every for w in periodic if isinstance(w, Sliding))
+        reach = max(reach, max(looked_at, default=0))
     overlap = sum(-(-w.size // w.every) for w in periodic)
     cuts = {(w.every, at % w.every) for w in periodic for at in (w.origin, w.origin + w.size)}
     slices = sum(reach // every + 1 for every, _ in cuts)
@@ -313,7 +323,7 @@ def _store(kind: str, lane: str, windows: dict[str, Window]) -> tuple[str, str]:
         return kind if kind == "eager" else "lazy", "a window is one slice"
     if lane == BUCKET:
         return "lazy", "a window is one bucket"
-    if lane == ASSIGNED:
+    if lane in (ASSIGNED, STRETCHES):
         return "lazy", "each window is folded from its rows, nothing is shared"
     if lane == TIME and kind == "tuple buffer":
         return "folded", "each window is folded from its rows, nothing is shared"

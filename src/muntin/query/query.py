@@ -63,7 +63,8 @@ class Query:
     `early="10 s"` each that passes a multiple of that: their `kind` is "early", and the row of kind
     "result" takes their place. Rows that no window takes are counted; with `dropped="report"` `process`
     returns each of them, too: `kind` is "dropped", `start` is the row's time, and only its keys are not
-    null.
+    null. With `max_ahead="1 day"` a row whose time is more than that ahead of the clock is dropped and
+    counted, and does not move the watermark.
 
     >>> import muntin as mt
     >>> query = mt.Query(
@@ -91,13 +92,17 @@ class Query:
     idle: Any = None
     early: Any = None
     dropped: str = "count"
+    max_ahead: Any = None
     delay: int = field(init=False, repr=False)
     allowed: int = field(init=False, repr=False)
     limit: int | None = field(init=False, repr=False)
     early_every: int | None = field(init=False, repr=False)
+    ahead: int | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.keys
+        if not hasattr(given, "__iter__"):
+            raise TypeError(f"keys is the name of a column, or several of them, got {given!r}")
         keys = (given,) if isinstance(given, str) else tuple(given)
         object.__setattr__(self, "keys", keys)
         for part in ("windows", "aggregates"):
@@ -107,6 +112,8 @@ class Query:
         object.__setattr__(self, "allowed", _duration("lateness", self.lateness))
         limit = None if self.idle is None else _duration("idle", self.idle)
         object.__setattr__(self, "limit", limit)
+        ahead = None if self.max_ahead is None else _duration("max_ahead", self.max_ahead)
+        object.__setattr__(self, "ahead", ahead)
         if not isinstance(self.time, str):
             raise TypeError(f"time is the name of a column, got {self.time!r}")
         if self.emit not in EMITS:
@@ -127,6 +134,11 @@ class Query:
             _check_idle(self, self.limit)
         _check_fired(self)
         object.__setattr__(self, "early_every", _early(self.early))
+        if self.ahead is not None and self.reports_dropped:
+            raise ValueError(
+                "max_ahead drops rows before windows see them, so dropped='report' has no part of them: "
+                "leave one of them out"
+            )
         if self.early_every is not None and self._least:
             _check_early(self)
 
@@ -229,15 +241,19 @@ class Query:
             "watermark, lateness": f"{self.watermark or 0}, {self.lateness}",
             **({} if self.idle is None else {"idle": str(self.idle)}),
             **({} if self.early_every is None else {"early": str(self.early)}),
+            **({} if self.ahead is None else {"max_ahead": str(self.max_ahead)}),
             **({"dropped rows": "reported"} if self.reports_dropped else {}),
             "emit": self.emit + (", ordered" if self.ordered else ""),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in lines.items())
         return f"<table>{cells}</table>"
 
-    def run(self, data: Any, plan: str = "auto") -> Any:
-        """Return all windows over a whole table, in order or not, as a pyarrow.Table."""
-        return self.operator(plan).finish(data)
+    def run(self, data: Any, plan: str = "auto", *, now: Any = None) -> Any:
+        """Return all windows over a whole table, in order or not, as a pyarrow.Table.
+
+        `now` takes the place of the clock where the query has a `max_ahead`.
+        """
+        return self.operator(plan).finish(data, now=now)
 
 
 class LeftOfQuery(Query):
@@ -399,9 +415,9 @@ def _check_names(keys: tuple[str, ...], aggregates: list[str]) -> None:
 def identity(query: Query) -> Identity:
     """Return what must be the same for a saved state to serve a query.
 
-    Not part of it is what a stream that stopped may choose again: `watermark`, `on_bad_time`, `early`,
-    `dropped` and `overflow` of aggregates. Of two states, windows, aggregates and lateness may differ
-    (`changing`).
+    Not part of it is what a stream that stopped may choose again: `watermark`, `max_ahead`,
+    `on_bad_time`, `early`, `dropped` and `overflow` of aggregates. Of two states, windows, aggregates
+    and lateness may differ (`changing`).
     """
     return {
         "time": query.time,

@@ -32,7 +32,10 @@ from muntin.windows import (
     Ticking,
     Window,
 )
-from muntin.windows.window import ASSIGNED, PUNCTUATION
+from muntin.windows.window import ASSIGNED, PUNCTUATION, STRETCHES
+
+OPENED = (PUNCTUATION, STRETCHES)
+"""The kinds of lanes of windows that rows open, whatever came before."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Requirements:
         punctuations = {
             n: w
             for n, w in windows
-            if isinstance(w, ContextAwareWindow) and w.lane(n, query.ordered)[0] == PUNCTUATION
+            if isinstance(w, ContextAwareWindow) and w.lane(n, query.ordered)[0] in OPENED
         }
         assigned = {n: w for n, w in windows if w.lane(n, query.ordered)[0] == ASSIGNED}
         whole_rows = any(

@@ -31,6 +31,7 @@ from muntin.slicing.rows import Rows
 from muntin.slicing.tables import GROUP_COLUMNS, HI, KEY, LO, REPORT_COLUMNS, START, WINDOW
 
 if TYPE_CHECKING:
+    from muntin.slicing.held_items import HeldItems, Look
     from muntin.slicing.since import Since
 
 ALONE = np.array([0, 1])
@@ -206,6 +207,26 @@ class Lane(ABC):
         """Report windows that are not complete and changed since they were reported, of some kinds."""
         del journal
         return Report(lines(0), [])
+
+    # Windows are looked at
+
+    def held(self, keys: Array, journal: Journal) -> "HeldItems":
+        """Return what is held, with partials that are up to date; `keys` will be asked for."""
+        del keys, journal
+        raise NotImplementedError(f"a lane of kind {self.kind!r} cannot be looked at")
+
+    def held_rows(self) -> "HeldItems | None":
+        """Return the rows that are kept beside slices, if they have the partials of all aggregates."""
+        return None
+
+    def is_cut(self, time: int) -> bool:
+        """Whether no slice holds rows from both sides of a time."""
+        del time
+        return False
+
+    def lacks(self, name: str, look: "Look") -> Array:
+        """Return of which keys the lane does not have all that a window needs."""
+        raise NotImplementedError(f"a lane of kind {self.kind!r} cannot be looked at")
 
     def settle(self, journal: Journal) -> None:
         """Tidy up after a report was written."""

@@ -18,6 +18,7 @@ from muntin.kernels.loops.slice_log import ADD, LATE, LOG_OTHER, LOG_PLACE, LOG_
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import Arena, span, whole
 from muntin.slicing.changes import Changes
+from muntin.slicing.held_items import HeldItems
 from muntin.slicing.kept_windows import KeptWindows
 from muntin.slicing.lane import Lane, Prepared, Report, lines, longer, spans_of
 from muntin.slicing.lateness import Lateness
@@ -39,6 +40,7 @@ from muntin.slicing.tables import (
     HI,
     KIND,
     LO,
+    ROW_TIME,
     SLICE_FIRST,
     SLICE_LAST,
     SLICE_LATE,
@@ -239,7 +241,7 @@ class SliceLane(Lane):
         held = span(self.slices.head[keys], self.slices.length[keys])
         out = np.empty((len(held), STALE_COLUMNS), np.int64)
         held = held[self.slices.meta[held, SLICE_STALE] > 0]
-        journal.items(held, self.slices.meta[:, SLICE_STALE])
+        journal.items(held, self.slices.meta[:, SLICE_STALE], self.slices.meta[:, SLICE_ROWS])
         for column, rows in zip(self.partials, kept.partials, strict=True):
             if rows is not None:
                 journal.call(column.put, held, column.take(held))
@@ -293,6 +295,19 @@ class SliceLane(Lane):
             self.over.keep_keys(padded)
         if self.kept is not None:
             self.kept.runs.compact(padded)
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        del keys
+        self.refresh(journal)
+        is_timed = self.slices.meta.shape[1] >= TIMED_SLICE
+        return HeldItems(self.slices, self.partials, SLICE_LAST if is_timed else None)
+
+    def held_rows(self) -> HeldItems | None:
+        if self.kept is None or len(self.since):
+            return None
+        columns = [column for column in self.kept.partials if column is not None]
+        whole = len(columns) == len(self.partials)
+        return HeldItems(self.kept.runs, columns, ROW_TIME) if whole else None
 
     def answer(self, windows: Array, journal: Journal) -> Report:
         """Merge the slices of each window."""

@@ -29,6 +29,8 @@ MANY_NOTES = 64
 """After this many batches with changes, what they changed is joined."""
 MORE_SLICES = 64
 """A tree has space for so small a part of its slices in addition."""
+LOOSE_NODES = 16
+"""More nodes than so many per place are of slices that have gone; all trees are made again."""
 NO_CHANGES = np.zeros((0, CHANGED_COLUMNS), np.int64)
 
 
@@ -45,9 +47,13 @@ class SliceTrees:
         self.loops = Trees(marks, kernels.buffer(0), none, none, none)
 
     def renew(self, places: int) -> None:
-        """Make space for labels at a number of places, if there are trees."""
+        """Make space for labels at some places, if there are trees; free the nodes of many more."""
         if len(self.loops.labels):
             self.loops = self.loops._replace(labels=np.empty(places, np.int64))
+        if len(self.loops.nodes[0]) > LOOSE_NODES * places:
+            self.forget(np.arange(len(self.loops.marks)))
+            self._top = 0
+            self.loops = self.loops._replace(nodes=self._kernels.buffer(0))
 
     def grown(self) -> Trees:
         """Return the trees, with space for keys that came since."""

@@ -15,7 +15,7 @@ from muntin.aggregates.conditions import refuse_conditions
 from muntin.dataframes.frames import Frame
 from muntin.kernels.spans import CLOSED, Bound
 from muntin.query.query import COLUMNS, Query
-from muntin.spark.aggregate import UNHASHED, _arrow_type, _check_pickles
+from muntin.spark.aggregate import UNHASHED, _arrow_type, check_pickles
 from muntin.spark.native_frames import FLOATS, NUMBERS
 from muntin.spark.partition_frames import PLACE
 from muntin.spark.result_types import TIME, arrow_schema, result_types
@@ -72,7 +72,7 @@ def trial_query(aggregates: Mapping[str, Aggregate]) -> Query:
     query = Query(time=TIME, windows={"rows": Tumbling(1)}, aggregates=given)
     for aggregate in query.aggregates.values():
         refuse_conditions(aggregate, "rolling")
-    _check_pickles(query)
+    check_pickles(query)
     return query
 
 

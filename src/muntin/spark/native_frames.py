@@ -35,7 +35,6 @@ from muntin.aggregates import (
     Last,
     Max,
     Mean,
-    Median,
     Min,
     Std,
     Sum,
@@ -43,6 +42,7 @@ from muntin.aggregates import (
 )
 from muntin.dataframes.frames import Frame
 from muntin.dataframes.rolling_results import too_large
+from muntin.query.native import is_percentile, is_same
 from muntin.spark.partition_frames import Asked
 
 NARROW = (ByteType, ShortType, IntegerType)
@@ -56,46 +56,46 @@ DIGITS = "decimal(38,0)"
 """The type of whole numbers of more than 64 bits."""
 ROW = "\0"
 """Where a text has the row that it is about."""
-SAME = ("name", "lift", "combine", "nulls")
-"""What tells an aggregate from a user's own that has its name."""
 
-Over = Callable[[Column, WindowSpec], Column]
+Within = Callable[[Column], Column]
+"""Applies an aggregate of Spark's to the rows of a frame, or of a group."""
+Of = Callable[[Column, Within], Column]
 
 
 @dataclass(frozen=True)
 class Native:
-    """An aggregate, what Spark has for it over a window, and the types of values that both take.
+    """An aggregate, what Spark has for it within a frame, and the types of values that both take.
 
     Of those in `rounds` Spark's results are further from the exact ones than ours.
     """
 
     aggregate: Aggregate
-    over: Over
+    of: Of
     kinds: tuple[type[DataType], ...]
     rounds: tuple[type[DataType], ...] = ()
 
 
-def _over(function: Callable[[Column], Column]) -> Over:
-    return lambda column, window: function(column).over(window)
+def _over(function: Callable[[Column], Column]) -> Of:
+    return lambda column, within: within(function(column))
 
 
-def _distinct(column: Column, window: WindowSpec) -> Column:
-    return F.size(F.collect_set(column).over(window))
+def _distinct(column: Column, within: Within) -> Column:
+    return F.size(within(F.collect_set(column)))
 
 
-def _exact_sum(column: Column, window: WindowSpec) -> Column:
+def _exact_sum(column: Column, within: Within) -> Column:
     """Return the sum of longs, from those of their halves, which do not overflow on the way."""
-    high = F.sum(F.shiftright(column, 32)).over(window)
-    low = F.sum(column.bitwiseAND(F.lit(2**32 - 1))).over(window)
+    high = within(F.sum(F.shiftright(column, 32)))
+    low = within(F.sum(column.bitwiseAND(F.lit(2**32 - 1))))
     return high.cast(DIGITS) * F.lit(2**32).cast(DIGITS) + low
 
 
-def _mean_of(sum_over: Over, kind: str) -> Over:
+def _mean_of(sum_of: Of, kind: str) -> Of:
     """Return a mean of whole numbers, from its whole part and the rest; their sum fits the type."""
 
-    def mean(column: Column, window: WindowSpec) -> Column:
-        total = sum_over(column, window)
-        count = F.nullif(F.count(column).over(window), F.lit(0)).cast(kind)
+    def mean(column: Column, within: Within) -> Column:
+        total = sum_of(column, within)
+        count = F.nullif(within(F.count(column)), F.lit(0)).cast(kind)
         whole = F.call_function("div", total, count)
         rest = total - whole.cast(kind) * count
         return whole.cast("double") + rest.cast("double") / count.cast("double")
@@ -128,14 +128,9 @@ NATIVES = (
 
 def why_not_native(asked: Asked, schema: StructType, order: DataType | None) -> str:
     """Say why Spark cannot compute what is asked, or would give something else; nothing if it can."""
-    for name, aggregate in asked.aggregates.items():
-        natives = _natives(aggregate)
-        if not natives:
-            return f"Spark has no aggregate like {name!r} ({aggregate.name})"
-        for column in aggregate.columns:
-            kind = schema[column].dataType
-            if not any(isinstance(kind, native.kinds) for native in natives):
-                return f"of {kind.simpleString()} columns, {name!r} is another thing in Spark"
+    why_not = why_others(asked.aggregates, schema)
+    if why_not:
+        return why_not
     ranges = [frame for frame in asked.frames.values() if frame.measure == "range"]
     if ranges and not isinstance(order, (*NUMBERS, DateType, TimestampType)):
         return "Spark's ranges are over numbers, dates and timestamps"
@@ -144,9 +139,22 @@ def why_not_native(asked: Asked, schema: StructType, order: DataType | None) -> 
     return ""
 
 
-def why_rounded(asked: Asked, schema: StructType) -> str:
+def why_others(aggregates: Mapping[str, Aggregate], schema: StructType) -> str:
+    """Say of which aggregate Spark has not the same, over columns of these types; or nothing."""
+    for name, aggregate in aggregates.items():
+        natives = _natives(aggregate)
+        if not natives:
+            return f"Spark has no aggregate like {name!r} ({aggregate.name})"
+        for column in aggregate.columns:
+            kind = schema[column].dataType
+            if not any(isinstance(kind, native.kinds) for native in natives):
+                return f"of {kind.simpleString()} columns, {name!r} is another thing in Spark"
+    return ""
+
+
+def why_rounded(aggregates: Mapping[str, Aggregate], schema: StructType) -> str:
     """Say which of the results, all of which Spark has, it would round more than we do; or nothing."""
-    for name, aggregate in asked.aggregates.items():
+    for name, aggregate in aggregates.items():
         native = _native(aggregate, schema)
         kinds = [schema[column].dataType for column in aggregate.columns]
         for kind in kinds:
@@ -169,15 +177,29 @@ def native_frames(
         window = _window(df, asked, frame, order)
         for aggregate in asked.aggregates.values():
             name = next(names)
-            value = F.col(quoted(aggregate.columns[0])) if aggregate.columns else F.lit(1)
-            result = _native(aggregate, df.schema).over(value, window)
-            if isinstance(results[name], IntegralType):
-                result = _fitting(result, results[name], name, aggregate, asked)
-            if asked.least is not None:
-                counted = F.count(F.lit(1) if aggregate.nulls else value).over(window)
-                result = F.when(counted >= asked.least, result)
-            columns.append(result.cast(results[name]).alias(name))
+            columns.append(_framed(df, asked, aggregate, window, (name, results[name])))
     return df.select("*", *columns)
+
+
+def _framed(
+    df: DataFrame,
+    asked: Asked,
+    aggregate: Aggregate,
+    window: WindowSpec,
+    named: tuple[str, DataType],
+) -> Column:
+    """Return the results of an aggregate over a frame around each row, of a name and a type."""
+    name, kind = named
+    result = native_result(aggregate, df.schema, lambda column: column.over(window))
+    if isinstance(kind, IntegralType):
+        row = F.struct(*map(F.col, map(quoted, dict.fromkeys((*asked.keys, asked.order)))))
+        place = F.to_json(row, {"ignoreNullFields": "false"})
+        error = too_large(aggregate, f"{name!r} in the frame of row {ROW}", kind.simpleString())
+        result = fitting(result, kind, aggregate, error, place)
+    if asked.least is not None:
+        counted = F.lit(1) if aggregate.nulls else value_of(aggregate)
+        result = F.when(F.count(counted).over(window) >= asked.least, result)
+    return result.cast(kind).alias(name)
 
 
 def quoted(name: str) -> str:
@@ -195,30 +217,35 @@ def as_number(name: str, kind: DataType) -> Column:
     return column.cast("double" if isinstance(kind, FLOATS) else "bigint")
 
 
-def _fitting(
-    result: Column, kind: DataType, name: str, aggregate: Aggregate, asked: Asked
+def value_of(aggregate: Aggregate) -> Column:
+    """Return the column that an aggregate takes, or what counts rows."""
+    return F.col(quoted(aggregate.columns[0])) if aggregate.columns else F.lit(1)
+
+
+def native_result(aggregate: Aggregate, schema: StructType, within: Within) -> Column:
+    """Return what Spark has for an aggregate, applied within a frame or a group."""
+    return _native(aggregate, schema).of(value_of(aggregate), within)
+
+
+def fitting(
+    result: Column, kind: DataType, aggregate: Aggregate, error: Exception, place: Column
 ) -> Column:
-    """Return a whole number in its type; one that does not fit is an error, or null."""
-    fitting = result.try_cast(kind)
+    """Return a whole number in its type; one that does not fit is an error at a place, or null."""
+    fits = result.try_cast(kind)
     if aggregate.overflow == "null":
-        return fitting
-    names = dict.fromkeys((*asked.keys, asked.order))
-    row = F.to_json(F.struct(*map(F.col, map(quoted, names))), {"ignoreNullFields": "false"})
-    error = too_large(aggregate, f"{name!r} in the frame of row {ROW}", kind.simpleString())
+        return fits
     before, _, after = f"OverflowError: {error}".partition(ROW)
-    raised = F.raise_error(F.concat(F.lit(before), row, F.lit(after)))
-    return F.when(result.isNull() | (fitting == result), fitting).otherwise(raised)
+    raised = F.raise_error(F.concat(F.lit(before), place, F.lit(after)))
+    return F.when(result.isNull() | (fits == result), fits).otherwise(raised)
 
 
 def _natives(aggregate: Aggregate) -> list[Native]:
     """Return what Spark has that is the same, for one type of values or another."""
-    if aggregate.rank is not None and aggregate.combine == Median().combine:
-        share, between = aggregate.rank
-        percentile = _over(lambda column: F.percentile(column, float(share)))
-        return [Native(aggregate, percentile, NUMBERS, rounds=(LongType,))] if between else []
-    return [
-        n for n in NATIVES if all(getattr(n.aggregate, f) == getattr(aggregate, f) for f in SAME)
-    ]
+    if is_percentile(aggregate) and aggregate.rank is not None:
+        share = float(aggregate.rank[0])
+        percentile = _over(lambda column: F.percentile(column, share))
+        return [Native(aggregate, percentile, NUMBERS, rounds=(LongType,))]
+    return [native for native in NATIVES if is_same(native.aggregate, aggregate)]
 
 
 def _native(aggregate: Aggregate, schema: StructType) -> Native:

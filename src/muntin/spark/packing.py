@@ -22,9 +22,12 @@ from muntin.slicing.folded_rows import FoldedRows
 from muntin.slicing.key_table import KeyTable
 from muntin.slicing.limits import Array
 
-CELLS, AS_ROWS = b"C", b"R"
+CELLS, AS_ROWS, LEFT_OUT = b"C", b"R", b"L"
+"""What a payload begins with: folded rows, rows as they are, or the number of rows that were dropped."""
 MOST_FOLDERS = 8
 """Queries whose folders a process keeps: another one makes its own in some milliseconds."""
+COPIES = 1 << 30
+"""The bytes of working copies that a worker keeps, unless the setting says another number."""
 U32 = 0xFFFFFFFF
 
 
@@ -34,7 +37,8 @@ class Packing:
 
     `empty` is a table of the rows' types with no rows. `name` tells queries apart in one process. The
     query's `identity` is made where the query is written, on the driver: workers compare what they were
-    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs.
+    sent. With `trust_functions` users' functions are not compared. `plan` is how the query runs, and
+    `copies` how many bytes of working copies a worker may keep.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Packing:
     empty: pa.Table
     trust_functions: bool = False
     plan: str = "auto"
+    copies: int = COPIES
 
     @cached_property
     def identity(self) -> Identity:
@@ -82,11 +87,15 @@ class Packing:
 
         If it was not packed `now`, it may be of a query with other columns.
         """
-        strange = [payload[:1] for payload in packed if payload[:1] not in (CELLS, AS_ROWS)]
+        known = (CELLS, AS_ROWS, LEFT_OUT)
+        strange = [payload[:1] for payload in packed if payload[:1] not in known]
         if strange:
             raise SnapshotError(
-                f"packed rows begin with {CELLS!r} or {AS_ROWS!r}, got {strange[0]!r}"
+                f"packed rows begin with one of {', '.join(map(repr, known))}, got {strange[0]!r}"
             )
+        for payload in packed:
+            if payload[:1] == LEFT_OUT:
+                operator.leave_out(_number(payload[1:]))
         folded = [unseal(payload[1:]) for payload in packed if payload[:1] == CELLS]
         if folded:
             operator.merge([_cells(plain, operator) for plain in folded])
@@ -108,6 +117,18 @@ class Packing:
         if now and not table.schema.equals(self.schema):
             raise SnapshotError(f"packed rows are of {table.schema}, not of {self.schema}")
         return table
+
+
+def left_out(rows: int) -> bytes:
+    """Return a payload that says how many rows were dropped before they were packed."""
+    return LEFT_OUT + seal(rows)
+
+
+def _number(sealed: bytes) -> int:
+    match unseal(sealed):
+        case int() as rows if rows >= 0:
+            return rows
+    raise SnapshotError("packed is a number of rows that is none")
 
 
 def _cells(plain: Any, operator: Operator) -> FoldedRows:

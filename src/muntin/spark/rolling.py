@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType, DateType, StructField, StructType, Times
 
 from muntin.aggregates import Aggregate
 from muntin.dataframes.frames import Frame
+from muntin.query.native import ENGINES
 from muntin.spark.frame_requests import (
     check_columns,
     check_least,
@@ -40,7 +41,6 @@ from muntin.spark.native_frames import (
 from muntin.spark.partition_frames import ORDER_BITS, PLACE, Asked
 from muntin.spark.result_types import arrow_schema
 
-PLANS = ("auto", "native", "muntin")
 FEW_STEPS = 10
 """Fewer steps per row, one for each row of a frame and aggregate, cost less than the way to Python."""
 EXACT = 1 << 45
@@ -83,7 +83,8 @@ def rolling(
     closed: str | None = None,
     min_periods: int | None = None,
     types: Mapping[str, DataType | str] | None = None,
-    plan: str = "auto",
+    plan: str | None = None,
+    engine: str | None = None,
 ) -> DataFrame:
     """Return the rows with the result of each aggregate over a frame around each row.
 
@@ -103,11 +104,13 @@ def rolling(
 
     With `min_periods`, frames of fewer values have no result. Without, it is what the aggregate gives
     for what there is: for an empty frame null, 0 or []. `types` declares results whose type cannot be
-    found by trying. `plan` forces Spark's Window ("native") or ours ("muntin"); `rolling_plan` tells
-    which is taken. Cost: one shuffle, one sort, then O(1) per row and aggregate, whatever the frame;
-    memory for the rows of the longest frame, which is the largest key if a bound is None.
+    found by trying. `engine` forces Spark's Window ("native") or ours ("muntin"); `rolling_plan` tells
+    which is taken, and `plan` is another name for `engine`. Cost: one shuffle, one sort, then O(1) per
+    row and aggregate, whatever the frame; memory for the rows of the longest frame, which is the largest
+    key if a bound is None.
     """
-    chosen = _plan(df, order, size, aggregates, keys, measure, closed, min_periods, types, plan)
+    taken = _engine(engine, plan)
+    chosen = _plan(df, order, size, aggregates, keys, measure, closed, min_periods, types, taken)
     if chosen.native:
         return native_frames(df, chosen.asked, chosen.order, chosen.results)
     results = [StructField(name, kind) for name, kind in chosen.results.items()]
@@ -125,10 +128,24 @@ def rolling_plan(
     closed: str | None = None,
     min_periods: int | None = None,
     types: Mapping[str, DataType | str] | None = None,
-    plan: str = "auto",
+    plan: str | None = None,
+    engine: str | None = None,
 ) -> RollingPlan:
     """Return what rolling does with the same arguments; print it to see why."""
-    return _plan(df, order, size, aggregates, keys, measure, closed, min_periods, types, plan)
+    taken = _engine(engine, plan)
+    return _plan(df, order, size, aggregates, keys, measure, closed, min_periods, types, taken)
+
+
+def _engine(engine: str | None, plan: str | None) -> str:
+    """Return the engine, which is given under one of its names."""
+    if None not in (engine, plan) and engine != plan:
+        raise ValueError(
+            f"plan is another name for engine, got engine={engine!r} and plan={plan!r}"
+        )
+    taken = engine or plan or ENGINES[0]
+    if taken not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {taken!r}")
+    return taken
 
 
 def _plan(
@@ -141,7 +158,7 @@ def _plan(
     closed: str | None,
     min_periods: int | None,
     types: Mapping[str, DataType | str] | None,
-    plan: str,
+    engine: str,
 ) -> RollingPlan:
     """Check what is asked, and choose whose frames are taken."""
     if df.isStreaming:
@@ -149,8 +166,6 @@ def _plan(
             "rolling takes a batch DataFrame, and this is a stream: take mt.spark.aggregate with "
             "windows such as Sliding or LastN"
         )
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
     check_least(min_periods)
     query = trial_query(aggregates)
     by, along = names_of("keys", keys), names_of("order", order)
@@ -160,17 +175,17 @@ def _plan(
     results = read_results(df, query, [*aggregates], frames, isinstance(size, Mapping), types)
     schema = arrow_schema(StructType([StructField(n, t) for n, t in results.items()]))
     asked = Asked(uuid.uuid4().hex, by, along[0], frames, dict(aggregates), min_periods, schema)
-    native, reason = _choice(plan, why_not_native(asked, df.schema, kind), asked, df.schema)
+    native, reason = _choice(engine, why_not_native(asked, df.schema, kind), asked, df.schema)
     has_places = bool(by) and isinstance(kind, (*WHOLE, DateType, TimestampType))
     return RollingPlan(native, reason, asked, along, results, has_places)
 
 
-def _choice(plan: str, why_not: str, asked: Asked, schema: StructType) -> tuple[bool, str]:
-    if plan == "native" and why_not:
-        raise TypeError(f"plan='native' cannot be: {why_not}; leave plan out")
-    if plan != "auto":
-        return plan == "native", "asked for"
-    why_not = why_not or why_rounded(asked, schema)
+def _choice(engine: str, why_not: str, asked: Asked, schema: StructType) -> tuple[bool, str]:
+    if engine == "native" and why_not:
+        raise TypeError(f"engine='native' cannot be: {why_not}; leave engine out")
+    if engine != "auto":
+        return engine == "native", "asked for"
+    why_not = why_not or why_rounded(asked.aggregates, schema)
     if why_not:
         return False, why_not
     if all(frame.low is None for frame in asked.frames.values()):

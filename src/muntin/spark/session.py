@@ -35,6 +35,8 @@ MANAGERS = (
     f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     f"{STREAMING}.FileSystemBasedCheckpointFileManager",  # Spark 4.0
 )
+WORKING_COPIES = "spark.muntin.workingCopies"
+"""How many bytes of working copies a Python worker keeps, such as 512m or 2g."""
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 DEFAULTS = {
@@ -83,6 +85,19 @@ def session(
     if CHECKPOINTS not in given and chosen["spark.master"].startswith("local["):
         spark.conf.set(CHECKPOINTS, _file_manager(spark))
     return spark
+
+
+def working_copies(spark: "SparkSession") -> int:
+    """Return how many bytes of working copies the setting allows a worker."""
+    given = spark.conf.get(WORKING_COPIES, "1g") or ""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", given.strip().lower())
+    if not found:
+        raise ValueError(
+            f"{WORKING_COPIES} is {given!r}: write a number of bytes, or one and k, m, g or t, such as "
+            "512m"
+        )
+    number, unit = found.groups()
+    return int(number) << 10 * " kmgt".index(unit or " ")
 
 
 def _sockets() -> dict[str, str]:

@@ -26,7 +26,7 @@ from muntin.query.changing import left_of
 from muntin.query.operator import Operator
 from muntin.query.operator_state import Counters
 from muntin.query.query import LeftOfQuery, Query
-from muntin.spark.packing import Packing
+from muntin.spark.packing import COPIES, Packing
 from muntin.spark.state_blocks import HEAD, cut, joined
 
 FORMAT = 6
@@ -41,7 +41,6 @@ LOG_SHARE = 2
 """The log may have twice the bytes of the state before the blocks are written again."""
 ITEM_BYTES = 32
 """About what a slice or a kept row takes, at the least; blocks tell it exactly when there are some."""
-COPIES = 1 << 30
 NOTHING = -LONG_LOG
 """The version of blocks that are of no use any more."""
 

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from muntin.spark.packing import Packing, grouping_keys
+from muntin.spark.clock import near_rows
+from muntin.spark.packing import Packing, grouping_keys, left_out
 from muntin.spark.reports import COUNT, NAME, NUMBERS, Reports
 from muntin.spark.shard import Copies, Shard
 from muntin.spark.state_map import BLOCKS, StateMap
@@ -31,7 +32,8 @@ from muntin.spark.state_map import BLOCKS, StateMap
 PACKED = "shard int, part int, piece int, packed binary"
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
 """Where tasks find the number of partitions: what the checkpoint has, or what the session has."""
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 20, 1 << 26
+"""A piece of a partition is packed when it has so many rows, or so many bytes."""
 METRICS = "muntin"
 
 _copies = Copies()
@@ -106,7 +108,11 @@ class Packer:
 
     def _packed(self, table: pa.Table, shards: int, part: int, piece: int) -> pa.RecordBatch:
         keys = grouping_keys(shards)
-        packed = list(self._packing.pack(table.cast(self._packing.schema), shards))
+        near, far = near_rows(table)
+        rows = near.cast(self._packing.schema)
+        packed = list(self._packing.pack(rows, shards)) if len(rows) else []
+        if far:
+            packed.append((0, left_out(far)))
         columns = {
             "shard": pa.array([keys[shard] for shard, _ in packed], pa.int32()),
             "part": pa.array([part] * len(packed), pa.int32()),
@@ -117,17 +123,26 @@ class Packer:
 
 
 def large(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put batches together, so that a slice is folded once and not once per batch."""
+    """Put batches together, so that a slice is folded once and not once per batch; cut large ones."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= ROWS_AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
+        for piece in _pieces(batch):
+            held.append(piece)
+            rows += piece.num_rows
+            size += piece.nbytes
+            if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in pieces of about as many bytes as are packed at once."""
+    count = max(1, min(batch.nbytes // BYTES_AT_ONCE, batch.num_rows))
+    rows = max(1, -(-batch.num_rows // count))
+    yield from (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
 
 
 def _partitions(context: TaskContext) -> int:
@@ -204,6 +219,7 @@ class _ShardProcessor(StatefulProcessor):
     def _shard(self, *, begun: bool) -> Shard:
         context = TaskContext.get()
         assert context is not None
+        _copies.most = self._packing.copies
         facts = {
             "partitions": _partitions(context),
             "mode": self._mode,

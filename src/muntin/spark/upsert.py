@@ -46,7 +46,7 @@ def upsert(
 
     def write(batch: DataFrame, batch_id: int) -> None:
         rows = batch.toArrow()  # also if they are in the table: Spark's state goes on from them
-        kept.apply(changes(rows, names), _query_id(batch.sparkSession), batch_id)
+        kept.apply(changes(rows, names), query_id(batch.sparkSession), batch_id)
 
     return write
 
@@ -73,7 +73,7 @@ def _table(place: str, table: str, options: dict[str, str]) -> Table:
     return SqliteTable(place, table)
 
 
-def _query_id(session: Any) -> str | None:
+def query_id(session: Any) -> str | None:
     """Return the id of the stream that the checkpoint keeps; None where Spark Connect has it.
 
     Without one a micro-batch that comes again is applied again, which leaves the same table.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from muntin.stores.store import INSTALL, Key, Result, Store, StoreError, WindowTakenError
@@ -45,6 +45,24 @@ MOVED = (
 AT_ONCE = 1000  # keys per UNLINK
 
 
+class Address(NamedTuple):
+    """Where a server is; never shown, for the URL may hold a password."""
+
+    url: str
+    timeout: float
+
+    def __repr__(self) -> str:
+        return "<the address of a Redis server>"
+
+    def client(self) -> tuple[Any, tuple[type[BaseException], ...]]:
+        """Return a client, and what it raises."""
+        try:
+            import redis
+        except ImportError as error:
+            raise ImportError(f"Redis needs redis: {INSTALL}") from error
+        return _client(redis, self.url, self.timeout), (redis.RedisError, OSError)
+
+
 class RedisStore(Store):
     """Keep windows on a Redis server, where any process can go on with them.
 
@@ -55,12 +73,8 @@ class RedisStore(Store):
 
     def __init__(self, url: str, *, timeout: float = 5.0, lease: float = 10.0) -> None:
         super().__init__()
-        try:
-            import redis
-        except ImportError as error:
-            raise ImportError(f"RedisStore needs redis: {INSTALL}") from error
-        self._failures = redis.RedisError, OSError
-        self._client = _client(redis, url, timeout)
+        self.address = Address(url, timeout)
+        self._client, self._failures = self.address.client()
         self._put, self._renew, self._release = (
             self._client.register_script(script) for script in (PUT, RENEW, RELEASE)
         )
@@ -154,17 +168,19 @@ class RedisStore(Store):
         try:
             return call()
         except self._failures as error:
-            told = f"{type(error).__name__}: {self._without_password(str(error))}"
+            told = f"{type(error).__name__}: {without_password(self._client, error)}"
         raise StoreError(self.tell(window, told))  # not from error, which may tell the password
-
-    def _without_password(self, text: str) -> str:
-        password = self._client.connection_pool.connection_kwargs.get("password")
-        return text.replace(password, "***") if password else text
 
     def __repr__(self) -> str:
         where = self._client.connection_pool.connection_kwargs
         place = where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
         return f"<RedisStore {place}/{where.get('db', 0)}>"
+
+
+def without_password(client: Any, error: BaseException) -> str:
+    """Return the message of an error of a client."""
+    password = client.connection_pool.connection_kwargs.get("password")
+    return str(error).replace(password, "***") if password else str(error)
 
 
 def _client(redis: Any, url: str, timeout: float) -> Any:

@@ -13,6 +13,7 @@ from muntin.windows.window import (
     POLICY,
     ROWS_UNTIL,
     SESSION,
+    STRETCHES,
     ContextAwareWindow,
     Window,
 )
@@ -150,13 +151,19 @@ class Punctuation(ContextAwareWindow):
     """A row for which the predicate holds opens a window and closes the one before.
 
     The predicate is the name of a boolean column, or a function of a row as a dict. A saved state knows
-    a function by its digest, or by the `version` that you give in place of it.
+    a function by its digest, or by the `version` that you give in place of it. With `last`, a window has
+    the stretch that closes and those before it, so many in all, or as many as there are.
+
+    >>> Punctuation("full"), Punctuation("full", last=3)
+    (<Punctuation by full>, <the last 3 of Punctuation by full>)
     """
 
     predicate: str | Callable[[dict[str, Any]], Any]
     version: int | str | None = None
+    last: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "last", _length("last", self.last, "count"))
         if not isinstance(self.predicate, str) and not callable(self.predicate):
             raise TypeError(
                 "Punctuation needs the name of a boolean column, or a function of a row; "
@@ -168,7 +175,11 @@ class Punctuation(ContextAwareWindow):
 
     def describe(self) -> str:
         name = getattr(self.predicate, "__name__", None) or str(self.predicate)
-        return f"Punctuation by {name}"
+        last = "" if self.last == 1 else f"the last {self.last} of "
+        return f"{last}Punctuation by {name}"
+
+    def lane(self, name: str, ordered: bool) -> tuple[str, str]:
+        return super().lane(name, ordered) if self.last == 1 else (STRETCHES, name)
 
     def opens(self, context: Any, time: int, row: dict[str, Any]) -> bool:
         """Whether the predicate holds for the row."""

@@ -26,7 +26,8 @@ LAST_ROWS = "last rows"  # the last n rows of a key, which are kept
 POLICY = "policy"  # the rows that a policy has left, which are kept
 FIRED = "fired by rows"  # the last so much after each so manyth row of a key, which are kept
 ASSIGNED = "assigned"  # one window of which each row says its stretches of time; rows are kept
-FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY, FIRED, ASSIGNED)
+STRETCHES = "stretches"  # the last stretches between rows that open one, which are kept
+FROM_ROWS = (CONTEXT, LAST_ROWS, POLICY, FIRED, ASSIGNED, STRETCHES)
 
 # What the bounds of windows are (`Window.bounds`).
 TIMES = "times"

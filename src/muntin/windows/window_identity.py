@@ -22,10 +22,13 @@ def window_identity(window: Window) -> Identity:
     if not is_ours(kind):
         return _own(window, parameters)
     identity = {"window": kind.__name__, "version": VERSIONS.get(kind.__name__, 1)}
+    if isinstance(window, Punctuation) and window.last == 1:
+        del parameters["last"]
     if isinstance(window, Punctuation) and callable(parameters["predicate"]):
         predicate = {"predicate": parameters.pop("predicate")}
         known = functions_of(predicate, window.version, "Punctuation")
-        return {**identity, "name": "predicate", "functions": known}
+        others = {"parameters": parameters} if parameters else {}
+        return {**identity, "name": "predicate", "functions": known, **others}
     return {**identity, "parameters": {name: plain(value) for name, value in parameters.items()}}
 
 

@@ -104,7 +104,23 @@ class Compiled:
 
 def compiled(aggregate: Aggregate, layout: Layout) -> Compiled:
     """Return the kernels of an aggregate for a layout; Numba compiles each at its first call."""
-    return _compiled(aggregate, layout, _referred(aggregate))
+    try:
+        return _compiled(aggregate, layout, _referred(aggregate))
+    except TypeError as error:
+        if _is_hashable(aggregate):
+            raise
+        raise NotCompilableError(
+            f"aggregate {aggregate.name!r} holds something that can change ({error}), such as an "
+            "identity that is a list; a tuple is one that cannot"
+        ) from error
+
+
+def _is_hashable(aggregate: Aggregate) -> bool:
+    try:
+        hash(aggregate)
+    except TypeError:
+        return False
+    return True
 
 
 def _referred(aggregate: Aggregate) -> tuple[str, ...]:

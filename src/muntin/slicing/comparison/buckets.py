@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.journal import Journal
+from muntin.slicing.held_items import HeldItems
 from muntin.slicing.lane import Prepared
 from muntin.slicing.lanes.grid_lane import GridLane
 from muntin.slicing.limits import NEVER, Array, less
@@ -28,8 +29,13 @@ class BucketLane(GridLane):
         (window,) = windows.values()
         assert isinstance(window, Periodic)
         self._window = window
+        self._back = 0
         self._behind = window.size - window.every
         self._repeat([(window.every, window.every, window.origin % window.every)])
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        del keys, journal
+        raise ValueError("the plan 'buckets' has no lookups: choose another")
 
     def shares(self, kind: str) -> bool:
         del kind

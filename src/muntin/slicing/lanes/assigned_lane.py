@@ -399,8 +399,8 @@ class AssignedLane(RowLane):
 
     def plain(self) -> dict[str, Any]:
         told = [
-            (key, [[*window, known] for window, known in told.items()])
-            for key, told in self._told.items()
+            (key, [[*window, known] for window, known in sorted(told.items())])
+            for key, told in sorted(self._told.items())
         ]
         reach = self._reach[: self.keys]
         return {**super().plain(), "told": told, "reach": reach, "last_end": self._last_end}

@@ -6,6 +6,7 @@ import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import span
+from muntin.slicing.held_items import Look
 from muntin.slicing.lane import Setting, lines
 from muntin.slicing.lanes.tick_lane import TickLane
 from muntin.slicing.limits import Array
@@ -41,6 +42,11 @@ class FiredLane(TickLane):
     @property
     def extra(self) -> dict[Any, np.dtype[Any]]:
         return {advancing(self.window.measure): np.dtype(np.int64)} if self._of_column else {}
+
+    def _unseen(self, look: Look) -> Array:
+        assert look.begin is not None
+        unseen: Array = self._begins[look.keys] >= look.begin
+        return unseen
 
     def expected(self, watermark: Array) -> Expected:
         del watermark

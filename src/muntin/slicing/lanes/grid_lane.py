@@ -19,6 +19,7 @@ from muntin.slicing.early_windows import FreshSlices, listed_windows, open_windo
 from muntin.slicing.edges import Edges, EveryRow, Lattice
 from muntin.slicing.folded_rows import FIRST, LAST, LOST, ROWS, START_OF, FoldedRows
 from muntin.slicing.hash_secret import SECRET
+from muntin.slicing.held_items import HeldItems, Look
 from muntin.slicing.irregular_windows import ends_of_last, windows_after, windows_at, windows_with
 from muntin.slicing.lane import (
     Joining,
@@ -72,7 +73,7 @@ from muntin.slicing.tables import (
     KeyTimes,
     Watermarks,
 )
-from muntin.windows import ContextFreeWindow, Periodic
+from muntin.windows import ContextFreeWindow, Periodic, Sliding
 
 LOCATOR = 4097
 """Space for the places of slices at even steps of a run."""
@@ -174,6 +175,7 @@ class GridLane(SliceLane):
         covering = [w.size - w.every for w in periodic.values() if w.every <= w.size]
         covering += [0 for w in listed.values() if w.gapless]
         self._surely = max(covering) if covering else None
+        self._back = max(map(_held_back, periodic.values()), default=0)
         starts = {(w.every, w.origin % w.every) for w in periodic.values()}
         ends = {(w.every, (w.origin + w.size) % w.every) for w in periodic.values()}
         self._joins = self._in_order and not listed and not ends <= starts
@@ -556,6 +558,29 @@ class GridLane(SliceLane):
             windows = windows[np.lexsort((windows[:, START], windows[:, WINDOW], windows[:, KEY]))]
         return self.answer(self._whole(windows), journal)
 
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        journal.fields(self._edges)
+        return super().held(keys, journal)
+
+    def is_cut(self, time: int) -> bool:
+        if self._joins or self._blurred:
+            return False
+        return int(self._edges.starts(np.array([time]))[0]) == time
+
+    def lacks(self, name: str, look: Look) -> Array:
+        assert look.begin is not None
+        window, begin = self.windows[name], look.begin
+        after = self._after[look.keys * self._stride]
+        held = (look.time >= after) | (begin >= self._lost)
+        if isinstance(window, Periodic):
+            held |= begin > after - max(window.size, _held_back(window))
+        if name in self._added:
+            since = self._added[name]
+            held &= begin >= since.start
+            held &= bool(self._edges.had(np.array([begin]), since.turned)[0])
+        lacking: Array = ~held
+        return lacking
+
     def settle(self, journal: Journal) -> None:
         """Join slices that are parted where windows ended only: in order, no row will come there.
 
@@ -615,6 +640,8 @@ class GridLane(SliceLane):
         needs are dropped.
         """
         keep = less(final, self._reach - 1)
+        if self._back > 0:
+            keep = np.minimum(keep, less(upto, self._back - 1))
         for _, window in self._listed:
             keep = np.minimum(keep, self._first_needed(window, int(final.min(initial=NEVER))))
         listed = self._listed_windows(upto, past) if self._listed else NONE_LISTED
@@ -704,6 +731,12 @@ class GridLane(SliceLane):
             lines += [(d, *bounds, 0) for bounds in held if bounds[1] > after]
             lines += [(d, *bounds, 1) for bounds in held if low < bounds[1] <= latest]
         return np.array(lines, np.int64).reshape(-1, LISTED_COLUMNS)
+
+
+def _held_back(window: Periodic) -> int:
+    """Return how far behind the watermark a lookup begins at most, if that is behind all windows."""
+    is_sliding = isinstance(window, Sliding) and window.measure == "time"
+    return window.size + window.every if is_sliding else 0
 
 
 def never_falls(values: Array) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.journal import Journal
+from muntin.slicing.held_items import Look
 from muntin.slicing.lane import Joining, Setting
 from muntin.slicing.lanes.tick_lane import TickLane
 from muntin.slicing.limits import ALWAYS, Array
@@ -35,6 +36,10 @@ class LastRowsLane(TickLane):
     def join_stream(self, joining: Joining) -> None:
         super().join_stream(joining)
         self._ends_after = joining.latest
+
+    def _may_reach_back(self, look: Look) -> Array:
+        reaches: Array = look.items < self.window.n
+        return reaches
 
     def _found(self, before: Array, journal: Journal) -> Array:
         """Return the windows to report, and forget the rows that none needs any more."""

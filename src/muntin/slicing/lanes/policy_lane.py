@@ -15,6 +15,7 @@ import numpy as np
 from muntin.aggregators import Amta
 from muntin.journal import Journal
 from muntin.slicing.arena import Arena
+from muntin.slicing.held_items import HeldItems, Look
 from muntin.slicing.lane import Prepared, Setting, lines
 from muntin.slicing.lanes.row_lane import ROW
 from muntin.slicing.lanes.tick_lane import TickLane
@@ -188,6 +189,31 @@ class PolicyLane(TickLane):
         for key in keys[self._told.length[keys] == 0].tolist() if self._trees else ():
             self._trees.pop(key, None)
         return out[:count]
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        behind = self.kept.places(keys, self._settled_at(keys)) - self.kept.runs.head[keys]
+        first = np.where(self._told.length[keys] > 0, self._told.head[keys], 0)
+        left = np.where(behind > 0, self._told.meta[first, LEFT_ROWS], 0)
+        compared = {}
+        if self._looks_at is not None and self._form != OBJECTS:
+            bits = np.ascontiguousarray(self.kept.runs.meta[:, ROW_MEASURE])
+            compared = {self._looks_at: bits.view(np.float64) if self._form == FLOATS else bits}
+        settled = np.stack([behind - left, behind], 1)
+        return replace(super().held(keys, journal), settled=settled, compared=compared)
+
+    def lacks(self, name: str, look: Look) -> Array:
+        del name
+        time = self._time[look.keys if self._ordered else np.zeros(len(look.keys), np.int64)]
+        forgotten = (self._first_rank[look.keys] > 0) & (look.time < time)
+        settled = self._settled_at(look.keys)
+        lacking: Array = np.where(settled == ALWAYS, forgotten, look.time < settled)
+        return lacking
+
+    def _settled_at(self, keys: Array) -> Array:
+        """Return the first end of which is known what was left, if rows are gone; or ALWAYS."""
+        known = (self._told.length[keys] > 0) & (self._first_rank[keys] > 0)
+        first = np.where(known, self._told.head[keys], 0)
+        return np.where(known, self._told.meta[first, LEFT_END], ALWAYS)
 
     def _forget_standing(self, keys: Array) -> None:
         self._stands[keys, STANDS_AT] = NO_ROW

@@ -5,12 +5,14 @@ may come late and split a slice, so rows are kept, as long as their windows may 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from muntin.journal import Journal
 from muntin.slicing.arena import span
+from muntin.slicing.held_items import HeldItems, Look
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines, longer
 from muntin.slicing.limits import ALWAYS, NEVER, Array
 from muntin.slicing.loops.compiled import compiled_loops
@@ -146,6 +148,22 @@ class PunctuationLane(WindowSliceLane):
         return super()._rows_within(kept, places, lo, hi)
 
     # The watermark advances
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        return replace(super().held(keys, journal), opens=PUNCTUATED_OPENED)
+
+    def held_rows(self) -> None:
+        """Return nothing: which of the kept rows open a window is not kept."""
+
+    def lacks(self, name: str, look: Look) -> Array:
+        del name
+        after = self._after[look.keys * self._stride]
+        there = look.items > 0
+        places = np.where(there, self.slices.head[look.keys] + look.lo, 0)
+        opened = there & (self.slices.meta[places, PUNCTUATED_OPENED] == 1)
+        unseen = self._begins[look.keys] > ALWAYS
+        lacking: Array = (unseen & ~opened) | (~there & (look.time <= after))
+        return lacking
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the windows that are complete or have changed, and retract those that are no more."""

@@ -13,6 +13,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.kernels.slice_kernels import SliceKernels
 from muntin.slicing.arena import span, whole
+from muntin.slicing.held_items import HeldItems, Look
 from muntin.slicing.lane import (
     NO_GROUPS,
     Joining,
@@ -199,6 +200,28 @@ class RowLane(Lane):
         keys = beginnings(windows[:, KEY])
         runs = beginnings(windows[:, KEY], np.diff(lo) < 0)
         return [column.query(lo, hi, keys, runs) for column in self.partials]
+
+    def held(self, keys: Array, journal: Journal) -> HeldItems:
+        del keys, journal
+        records = None if self.kept.extra is None else self.kept.extra.array
+        return HeldItems(self.kept.runs, self.partials, ROW_TIME, records=records)
+
+    def lacks(self, name: str, look: Look) -> Array:
+        del name
+        time = self._time[look.keys if self._ordered else np.zeros(len(look.keys), np.int64)]
+        gone = (self._first_rank[look.keys] > 0) & (look.time < time)
+        lacking: Array = self._may_reach_back(look) & (gone | self._unseen(look))
+        return lacking
+
+    def _may_reach_back(self, look: Look) -> Array:
+        """Return which windows may have had rows before the first one that is kept."""
+        reaches: Array = look.lo == 0
+        return reaches
+
+    def _unseen(self, look: Look) -> Array:
+        """Return of which keys there may have been rows before the window was added."""
+        unseen: Array = self._begins[look.keys] > ALWAYS
+        return unseen
 
     def _found(self, before: Array, journal: Journal) -> Array:
         """Return the windows to report, key by key; they were reported up to `before`."""

@@ -13,6 +13,7 @@ import numpy as np
 from muntin.journal import Journal
 from muntin.slicing.arena import span
 from muntin.slicing.early_windows import FreshSlices
+from muntin.slicing.held_items import Look
 from muntin.slicing.lane import Joining, Prepared, Report, Setting, lines
 from muntin.slicing.lateness import Lateness
 from muntin.slicing.limits import ALWAYS, Array, less
@@ -147,6 +148,14 @@ class SessionLane(WindowSliceLane):
             self._fresh.note(_of_keys(keys), journal)
         if self.kept is not None:
             self.kept.insert(prepared.rows, prepared.kept, journal)
+
+    def lacks(self, name: str, look: Look) -> Array:
+        del name
+        after = self._after[look.keys * self._stride]
+        there = look.items > 0
+        held = np.where(there, look.first, look.time) >= self.begins
+        lacking: Array = ~held | (~there & (look.time < after))
+        return lacking
 
     def advance(self, watermark: Array, journal: Journal) -> Report:
         """Report the sessions that are complete or have changed, and retract those that are no more."""

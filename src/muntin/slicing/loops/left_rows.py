@@ -15,12 +15,9 @@ from muntin.slicing.loops.policy_rules import (
     NO_ROW,
     PolicyRows,
     Rules,
-    add_value,
-    begin_standing,
     expire_by_rules,
     leave_in_turn,
-    link,
-    run_of,
+    stand_again,
 )
 from muntin.slicing.tables import (
     END,
@@ -108,18 +105,6 @@ def next_said(runs: Runs, told: Runs, k: Any, at: Any, known: Any, ways: Ways) -
     if known < told.head[k] + told.length[k] and (ways.timed or not ways.ticks.changes):
         coming = min(coming, told.table[known, LEFT_END])
     return coming
-
-
-def stand_again(rows: PolicyRows, k: Any, origin: Any, lo: Any, hi: Any, rules: Rules) -> None:
-    """Let key k stand as where rows [lo, hi) are left."""
-    begin_standing(rows, k)
-    for p in range(lo, hi):
-        if rules.sums:
-            add_value(rows, k, p, 1, rules)
-        if rules.run:
-            run_of(rows, k, origin, lo, p, rules)
-        if rules.linked:
-            link(rows, k, origin, lo, p, rules)
 
 
 @entry

@@ -249,16 +249,30 @@ def expire_by_rules(rows: PolicyRows, k: Any, lo: Any, hi: Any, end: Any, rules:
     return lo
 
 
+def stand_again(rows: PolicyRows, k: Any, origin: Any, lo: Any, hi: Any, rules: Rules) -> None:
+    """Let key k stand as where rows [lo, hi) are left."""
+    begin_standing(rows, k)
+    for p in range(lo, hi):
+        if rules.sums:
+            add_value(rows, k, p, 1, rules)
+        if rules.run:
+            run_of(rows, k, origin, lo, p, rules)
+        if rules.linked:
+            link(rows, k, origin, lo, p, rules)
+
+
 @entry
 def left_by_rules(
-    rules: Rules, rows: PolicyRows, first: Any, ends: Any, stops: Any, is_timed: Any, left: Any
+    rules: Rules, rows: PolicyRows, bounds: Any, ends: Any, stops: Any, is_timed: Any, left: Any
 ) -> None:
     """Write into left[j] the place of the first row that is left at ends[j], of rows before stops[j].
 
-    Rows come from place `first` on. If the rules are of time, they are enforced at each end, too.
+    `bounds` are (the first row that is left so far, behind the last row that has come). If the rules
+    are of time, they are enforced at each end, too.
     """
-    begin_standing(rows, 0)
-    lo, hi = first, first
+    lo, hi = bounds
+    first = lo
+    stand_again(rows, 0, first, lo, hi, rules)
     for j in range(len(ends)):
         lo = leave_in_turn(rows, 0, first, lo, hi, stops[j], rules)
         hi = stops[j]

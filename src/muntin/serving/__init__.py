@@ -1,0 +1,1 @@
+"""Queries whose slices are published in a store, for lookups in other processes."""
