@@ -34,11 +34,6 @@ CHOSEN = (
         Shown(f"question {name} of NEXMark", "peers", f"NEXMark {name}", "Spark", SPARK)
         for name in ("q5", "q7", "q11", "q12")
     ),
-    *(
-        Shown(f"windows of {size} s, every 1 s, in one process", "peers", f"{size} s / 1 s", who, who)
-        for size in (60, 600, 3600)
-        for who in ("Polars", "pandas", "DuckDB", "bottleneck")
-    ),
     Shown("windows of 60 s, every 1 s", BATCH, "60 s / 1 s", "Spark", SPARK),
     Shown("windows of 600 s, every 1 s", BATCH, "600 s / 1 s", "Spark", SPARK),
     Shown("rolling maximum of 1024 rows", "rolling", "max, n = 1024", "Polars", "Polars"),
