@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+from dataclasses import replace
 from functools import reduce
 
 import datasketches
@@ -164,6 +165,23 @@ def test_results_agree_by_what_they_say(aggregate):
     one, other = {"n": 2, "s": aggregate.lower(a)}, {"n": 2, "s": aggregate.lower(b)}
     assert same_result(both, one, other)
     assert not same_result(both, one, {**other, "n": 3})
+
+
+def test_results_of_ones_own_agree_by_ones_own_rule():
+    """The rule for muntin's bytes is not asked about results that are no such bytes."""
+
+    def estimate(sketch):
+        return 0.0 if sketch is None else sketch.get_estimate()
+
+    own = replace(mt.HllSketch(), lower=estimate)
+    assert not own.is_built_in
+    check_laws(own, [1, 2, 3])
+    assert same_result(own, 100.0, 101.0)
+    assert not same_result(own, 100.0, 120.0)
+    wide = replace(mt.HllSketch(), lower=estimate, agree=lambda a, b: abs(a - b) < 50)
+    assert same_result(wide, 100.0, 120.0)
+    with pytest.raises(TypeError, match="agree must be a function, got 5"):
+        replace(mt.HllSketch(), agree=5)
 
 
 @pytest.mark.parametrize("aggregate", MADE, **BY_NAME)

@@ -230,9 +230,9 @@ class Aggregate:
 
     def _disown(self) -> None:
         """Drop what is true of muntin's own functions only, because one of them was replaced."""
-        version, *functions = self.made_of
+        version, *functions, agree = self.made_of
         dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None, "result": ""}
-        dropped["agree"] = None
+        dropped |= {"agree": None} if self.agree is agree else {}
         dropped |= {"version": None} if self.version == version else {}
         dropped |= {"multiset": None} if self.multiset is functions[-2] else {}
         dropped |= {"gather": None} if self.gather is functions[-1] else {}
@@ -306,7 +306,7 @@ def built_in(
 def altered(aggregate: Aggregate, **functions: Any) -> Aggregate:
     """Return an aggregate as one of ours that is made of these functions."""
     made = replace(aggregate, made_of=(), **functions)
-    return replace(made, made_of=(made.version, *functions_of(made)))
+    return replace(made, made_of=(made.version, *functions_of(made), made.agree))
 
 
 def functions_of(aggregate: Aggregate) -> tuple[Any, ...]:
