@@ -73,13 +73,19 @@ INPUTS = {
     "TimeWeightedMean": (mt.TimeWeightedMean, timed),
     "Rate": (mt.Rate, timed),
     "Increase": (mt.Increase, numbers),
+    "HllSketch": (mt.HllSketch, words),
+    "KllSketch": (mt.KllSketch, integers),
+    "ThetaSketch": (mt.ThetaSketch, words),
 }
 THOROUGH = ("Collect", "Max", "Sum")
 """They meet every algorithm with many examples."""
 OFTEN = ("Count", "Mean", "Var", "ArgMax", "First", "Concat", "Median", "TopK", "LongestRun")
 """They meet every algorithm with some examples, the others with a few."""
 TWO_COLUMNS = ("ArgMin", "ArgMax", "Cov", "Corr", "Regression", "Vwap", "TopBy", "BottomBy")
-WORDS = ("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK", "Mode", "Entropy")
+WORDS = (
+    *("CollectDistinct", "CountDistinct", "Concat", "ApproxDistinct", "TopK", "Mode", "Entropy"),
+    *("HllSketch", "ThetaSketch"),
+)
 ASKED_FIRST = ("TopBy", "BottomBy", "FirstK", "LastK")
 """They are told how many rows they are to keep before the columns."""
 ASKED = {

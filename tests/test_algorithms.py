@@ -13,14 +13,9 @@ from hypothesis.stateful import (
 )
 
 import muntin as mt
-from muntin.aggregates import close
+from muntin.aggregates import same_result
 from tests import catalogue
 from tests.oracle import Oracle
-
-
-def agree(aggregate, result, expected):
-    """Floats may differ in their last bits; sketches need only be near."""
-    return close(result, expected, tolerance=0.05 if aggregate.approximate else 1e-9)
 
 
 def machine(algorithm, aggregate_name):
@@ -62,7 +57,7 @@ def machine(algorithm, aggregate_name):
             for value in values:
                 self.insert(value)
                 self.evict()
-                assert agree(aggregate, self.window.query(), self.oracle.query())
+                assert same_result(aggregate, self.window.query(), self.oracle.query())
 
         @rule()
         def restart(self):
@@ -82,7 +77,7 @@ def machine(algorithm, aggregate_name):
         @invariant()
         def is_the_fold_of_its_values(self):
             assert len(self.window) == len(self.oracle)
-            assert agree(aggregate, self.window.query(), self.oracle.query())
+            assert same_result(aggregate, self.window.query(), self.oracle.query())
             self.window.check(self.oracle.values)
 
     return Window

@@ -12,7 +12,8 @@ Count Sum Min Max Mean GeoMean Var Std Range MinCount MaxCount ArgMin ArgMax Fir
 CollectDistinct CountDistinct Concat M4 Median Quantile MomentSketch Bloom CountMin ApproxDistinct
 ApproxQuantile TopK RelativeVariation LongestRun Sem Zscore Skew Kurt Cov Corr Regression
 Prod All Any BitAnd BitOr Ohlc Vwap Drawdown Quantiles Rank Mode Entropy Histogram TopBy BottomBy
-FirstK LastK Ewm DecayedSum TimeWeightedMean Rate Increase
+FirstK LastK Ewm DecayedSum TimeWeightedMean Rate Increase HllSketch
+KllSketch ThetaSketch
 """.split()
 PROMISED_ALGORITHMS = """
 Recalc SubtractOnEvict TwoStacks TwoStacksLite Daba DabaLite SlickDeque FlatFit FlatFat BInt Sba Pba

@@ -6,7 +6,7 @@ from muntin.aggregates.aggregate import Aggregate
 from muntin.aggregates.arguments import ArgMax, ArgMin
 from muntin.aggregates.bloom import Bloom
 from muntin.aggregates.chosen_rows import BottomBy, TopBy
-from muntin.aggregates.comparison import close, same_partial
+from muntin.aggregates.comparison import close, same_partial, same_result
 from muntin.aggregates.conditions import col
 from muntin.aggregates.counters import Increase
 from muntin.aggregates.decayed import DecayedSum, Ewm
@@ -45,6 +45,7 @@ from muntin.aggregates.sequences import (
 from muntin.aggregates.shape import Kurt, Skew
 from muntin.aggregates.sketches import ApproxDistinct, ApproxQuantile, CountMin, TopK
 from muntin.aggregates.spread import Sem, Std, Var, Zscore
+from muntin.aggregates.stored_sketches import HllSketch, KllSketch, ThetaSketch
 from muntin.aggregates.sums import Count, GeoMean, Mean, Sum
 
 AGGREGATES: dict[str, Callable[..., Aggregate]] = {
@@ -109,6 +110,9 @@ AGGREGATES: dict[str, Callable[..., Aggregate]] = {
         TimeWeightedMean,
         Rate,
         Increase,
+        HllSketch,
+        KllSketch,
+        ThetaSketch,
     )
 }
 """Every built-in aggregate by its name."""
@@ -143,7 +147,9 @@ __all__ = [
     "FirstK",
     "GeoMean",
     "Histogram",
+    "HllSketch",
     "Increase",
+    "KllSketch",
     "Kurt",
     "Last",
     "LastK",
@@ -171,6 +177,7 @@ __all__ = [
     "SnapshotError",
     "Std",
     "Sum",
+    "ThetaSketch",
     "TimeWeightedMean",
     "TopBy",
     "TopK",
@@ -180,6 +187,7 @@ __all__ = [
     "close",
     "col",
     "same_partial",
+    "same_result",
     "seal",
     "unseal",
 ]

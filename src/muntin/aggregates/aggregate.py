@@ -31,6 +31,8 @@ RESULTS = (
     "difference",  # the difference of two values: of times it is a duration
     "float",  # a float made of numbers; times have none
     "statistic",  # a float that says something of values of any type
+    "bytes",  # bytes that say something of values of any type
+    "bytes of numbers",  # bytes made of numbers; times have none
     "object",  # something to ask questions: no column can hold it
 )
 """The rules for the type of a result, given the types of the columns."""
@@ -118,6 +120,9 @@ class Aggregate:
     An aggregate that is `timed` has the times of rows in its last column; `timed` makes the kernel for
     times in a unit of so many nanoseconds.
 
+    An approximate aggregate that gives other results for the same rows, grouped otherwise, has `agree`:
+    whether two results can be of the same rows.
+
     `version` replaces the digest of your functions where a saved state is compared with the aggregate
     that is to continue it: change it when you change what they compute. Built-in aggregates are known by
     their name, version and `parameters` instead; one whose functions are not those that it was `made_of`
@@ -165,12 +170,13 @@ class Aggregate:
     made_of: tuple[Any, ...] = ()
     only: tuple[str, ...] = ()
     where: Any = None
+    agree: Callable[[Any, Any], bool] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", condition_of(self.where))
         if self.is_built_in and any(map(is_not, self.made_of[1:], functions_of(self))):
             self._disown()
-        for field in FUNCTIONS:
+        for field in (*FUNCTIONS, "agree"):
             function = getattr(self, field)
             if function is not None and not callable(function):
                 raise TypeError(
@@ -224,8 +230,9 @@ class Aggregate:
 
     def _disown(self) -> None:
         """Drop what is true of muntin's own functions only, because one of them was replaced."""
-        version, *functions = self.made_of
+        version, *functions, agree = self.made_of
         dropped: dict[str, Any] = {"made_of": (), "kernel": None, "rank": None, "result": ""}
+        dropped |= {"agree": None} if self.agree is agree else {}
         dropped |= {"version": None} if self.version == version else {}
         dropped |= {"multiset": None} if self.multiset is functions[-2] else {}
         dropped |= {"gather": None} if self.gather is functions[-1] else {}
@@ -299,7 +306,7 @@ def built_in(
 def altered(aggregate: Aggregate, **functions: Any) -> Aggregate:
     """Return an aggregate as one of ours that is made of these functions."""
     made = replace(aggregate, made_of=(), **functions)
-    return replace(made, made_of=(made.version, *functions_of(made)))
+    return replace(made, made_of=(made.version, *functions_of(made), made.agree))
 
 
 def functions_of(aggregate: Aggregate) -> tuple[Any, ...]:

@@ -14,8 +14,20 @@ from muntin.aggregates.aggregate import Aggregate, Partial
 def same_partial(aggregate: Aggregate, a: Partial, b: Partial) -> bool:
     """Whether the two partials stand for the same rows."""
     if aggregate.approximate:
-        return close(aggregate.lower(a), aggregate.lower(b), tolerance=0.05)
+        return same_result(aggregate, aggregate.lower(a), aggregate.lower(b))
     return close(aggregate.to_plain(a), aggregate.to_plain(b))
+
+
+def same_result(aggregate: Aggregate, a: Any, b: Any) -> bool:
+    """Whether the two results stand for the same rows: by `agree`, if the aggregate has it.
+
+    >>> from muntin import Collect
+    >>> same_result(Collect(), [1, 2], [2, 1])
+    False
+    """
+    if aggregate.agree is not None and a is not None and b is not None:
+        return aggregate.agree(a, b)
+    return close(a, b, tolerance=0.05 if aggregate.approximate else 1e-9)
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:

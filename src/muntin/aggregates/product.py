@@ -4,9 +4,11 @@ The window's structure, its evictions and its slide policy are shared by all par
 experiment 5); each combine combines every part.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in
+from muntin.aggregates.comparison import same_result
 from muntin.aggregates.conditions import Where
 
 Partials = tuple[Any, ...]
@@ -65,6 +67,7 @@ def Product(*parts: Aggregate, where: Where = None, **named_parts: Aggregate) ->
         commutative=all(member.commutative for member in members),
         holistic=any(member.holistic for member in members),
         approximate=any(member.approximate for member in members),
+        agree=_agree(members) if any(member.agree for member in members) else None,
         nulls=True,
         encode=to_plain if coded else None,
         decode=from_plain if coded else None,
@@ -72,6 +75,14 @@ def Product(*parts: Aggregate, where: Where = None, **named_parts: Aggregate) ->
         parameters={"names": tuple(named_parts)},
         where=where,
     )
+
+
+def _agree(members: tuple[Aggregate, ...]) -> Callable[[Any, Any], bool]:
+    def agree(a: Any, b: Any) -> bool:
+        results = [x.values() if isinstance(x, dict) else x for x in (a, b)]
+        return all(same_result(m, x, y) for m, x, y in zip(members, *results, strict=True))
+
+    return agree
 
 
 def _inverse(members: tuple[Aggregate, ...]) -> Any:

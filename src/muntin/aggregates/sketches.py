@@ -1,16 +1,17 @@
-"""Sketches of Apache DataSketches: answers about many values from partials of a fixed size.
-
-Its merge changes the sketch that it is called on and reading a quantile sorts inside, so combine and
-lower work on copies and a partial never changes. Written sketches are sealed with a checksum, because
-DataSketches may crash on bytes that were altered.
-"""
+"""Sketches of Apache DataSketches: answers about many values from partials of a fixed size."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.aggregates.aggregate import Aggregate, built_in, named
+from muntin.aggregates.apache import (
+    import_datasketches,
+    merge_copies,
+    sketch_reader,
+    united,
+    write_sketch,
+)
 from muntin.aggregates.conditions import Where
 from muntin.aggregates.encoding import SnapshotError, seal, unseal
 from muntin.aggregates.hashing import canonical, fingerprint
@@ -62,7 +63,7 @@ def CountMin(
     >>> window.query().get_estimate("a")
     2
     """
-    datasketches = _datasketches("CountMin")
+    datasketches = import_datasketches("CountMin")
     check_open("count_min", "error", error)
     check_open("count_min", "confidence", confidence)
     buckets = math.ceil(math.e / error)
@@ -81,13 +82,13 @@ def CountMin(
         parameters={"error": error, "confidence": confidence},
         identity=None,
         lift=lift,
-        combine=_merge,
+        combine=merge_copies,
         lower=lambda sketch: None if sketch is None else CountMinCounts(sketch),
         commutative=True,
         columns=named(column),
         where=where,
-        encode=_write,
-        decode=_reader(
+        encode=write_sketch,
+        decode=sketch_reader(
             datasketches.count_min_sketch,
             lambda sketch: (sketch.num_hashes, sketch.num_buckets) == (hashes, buckets),
         ),
@@ -107,7 +108,7 @@ def ApproxDistinct(column: str | None = None, *, lg_k: int = 12, where: Where = 
     >>> window.query()
     2
     """
-    datasketches = _datasketches("ApproxDistinct")
+    datasketches = import_datasketches("ApproxDistinct")
     check_whole("approx_distinct", "lg_k", lg_k, 4, 26)
 
     def lift(value: Any) -> Any:
@@ -115,28 +116,20 @@ def ApproxDistinct(column: str | None = None, *, lg_k: int = 12, where: Where = 
         sketch.update(fingerprint(value))
         return sketch
 
-    def combine(a: Any, b: Any) -> Any:
-        if a is None or b is None:
-            return b if a is None else a
-        union = datasketches.cpc_union(lg_k)
-        union.update(a)
-        union.update(b)
-        return union.get_result()
-
     return built_in(
         f"approx_distinct(lg_k={lg_k})",
         "count",
         parameters={"lg_k": lg_k},
         identity=None,
         lift=lift,
-        combine=combine,
+        combine=united(lambda: datasketches.cpc_union(lg_k)),
         lower=lambda sketch: 0 if sketch is None else round(sketch.get_estimate()),
         commutative=True,
         approximate=True,
         columns=named(column),
         where=where,
-        encode=_write,
-        decode=_reader(datasketches.cpc_sketch, lambda sketch: sketch.lg_k == lg_k),
+        encode=write_sketch,
+        decode=sketch_reader(datasketches.cpc_sketch, lambda sketch: sketch.lg_k == lg_k),
     )
 
 
@@ -154,10 +147,10 @@ def ApproxQuantile(
     >>> window.query()
     90.0
     """
-    datasketches = _datasketches("ApproxQuantile")
+    datasketches = import_datasketches("ApproxQuantile")
     share = exact_share("approx_quantile", q)
     check_whole("approx_quantile", "k", k, 8, 65535)
-    read = _reader(datasketches.kll_doubles_sketch, lambda sketch: sketch.k == k)
+    read = sketch_reader(datasketches.kll_doubles_sketch, lambda sketch: sketch.k == k)
 
     def lift(value: Any) -> Quantiles:
         number = as_float("approx_quantile", value)
@@ -189,13 +182,13 @@ def ApproxQuantile(
         parameters={"q": q, "k": k},
         identity=(0, None),
         lift=lift,
-        combine=lambda a, b: (a[0] + b[0], _merge(a[1], b[1])),
+        combine=lambda a, b: (a[0] + b[0], merge_copies(a[1], b[1])),
         lower=lower,
         commutative=True,
         approximate=True,
         columns=named(column),
         where=where,
-        encode=lambda partial: (partial[0], _write(partial[1])),
+        encode=lambda partial: (partial[0], write_sketch(partial[1])),
         decode=decode,
     )
 
@@ -215,12 +208,12 @@ def TopK(
     >>> window.query()
     [('a', 3), ('b', 2)]
     """
-    datasketches = _datasketches("TopK")
+    datasketches = import_datasketches("TopK")
     check_whole("top_k", "lg_max", lg_max, 3, 26)
     check_whole("top_k", "k", k, 1, 3 * 2**lg_max // 4)
     kind = datasketches.frequent_strings_sketch
     epsilon = kind.get_epsilon_for_lg_size(lg_max)
-    read = _reader(kind, lambda sketch: sketch.epsilon == epsilon)
+    read = sketch_reader(kind, lambda sketch: sketch.epsilon == epsilon)
 
     def lift(item: Any) -> Any:
         sketch = kind(lg_max)
@@ -251,52 +244,15 @@ def TopK(
         gives_rows=True,
         identity=None,
         lift=lift,
-        combine=_merge,
+        combine=merge_copies,
         lower=lower,
         commutative=True,
         approximate=True,
         columns=named(column),
         where=where,
-        encode=_write,
+        encode=write_sketch,
         decode=decode,
     )
-
-
-def _datasketches(asked_by: str) -> Any:
-    try:
-        import datasketches
-    except ImportError as error:
-        raise ImportError(
-            f"{asked_by} needs Apache DataSketches: pip install 'muntin[sketches]'"
-        ) from error
-    return datasketches
-
-
-def _merge(a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return b if a is None else a
-    merged = a.__copy__()
-    merged.merge(b)
-    return merged
-
-
-def _write(sketch: Any) -> bytes | None:
-    return None if sketch is None else seal(sketch.serialize())
-
-
-def _reader(kind: Any, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    def read(data: Any) -> Any:
-        if data is None:
-            return None
-        try:
-            sketch = kind.deserialize(unseal(data))
-        except (ValueError, TypeError, IndexError, RuntimeError, MemoryError) as error:
-            raise SnapshotError(f"these bytes are not a {kind.__name__}: {error}") from error
-        if not fits(sketch):
-            raise SnapshotError(f"the {kind.__name__} was made with other parameters")
-        return sketch
-
-    return read
 
 
 def _item_to_text(item: Any) -> str:

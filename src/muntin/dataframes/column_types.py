@@ -25,6 +25,7 @@ TAKES = {
     "mean": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "difference": (NUMBER, DECIMAL, DURATION, MOMENT, DATE),
     "float": (NUMBER, DECIMAL),
+    "bytes of numbers": (NUMBER, DECIMAL),
     "increase": (NUMBER, DECIMAL),
     "product": (NUMBER,),
     "truth": (NUMBER,),
@@ -215,6 +216,8 @@ def arrow_result(rule: str, kind: "pa.DataType | None") -> "pa.DataType | None":
         return pa.float64()
     if rule == "truth":
         return pa.bool_()
+    if rule in ("bytes", "bytes of numbers"):
+        return pa.binary()
     if kind is None or not rule:
         return None
     if rule in ("value", "bits"):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN = 40
+SHOWN_BYTES = 32
 STYLES = {"update": "yellow", "retract": "red", "empty": "dim", "early": "cyan", "dropped": "dim"}
 
 
@@ -49,8 +50,8 @@ def show(
 def cell(value: Any) -> str:
     """Return a value as a person reads it; times are in UTC.
 
-    >>> cell(2 / 3), cell([1.5, None]), cell({"value": "a", "count": 2})
-    ('0.66666667', '1.5, ', 'value=a count=2')
+    >>> cell(2 / 3), cell([1.5, None]), cell({"value": "a", "count": 2}), cell(bytes(4136))
+    ('0.66666667', '1.5, ', 'value=a count=2', '4136 bytes')
     """
     if value is None:
         return ""
@@ -62,4 +63,6 @@ def cell(value: Any) -> str:
         return " ".join(f"{cell(name)}={cell(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
+    if isinstance(value, bytes) and len(value) > SHOWN_BYTES:
+        return f"{len(value)} bytes"
     return printable(str(value))
