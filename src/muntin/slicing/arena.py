@@ -56,8 +56,9 @@ class Beside(Protocol):
 class Arena:
     """Items of many keys in one arena: a table of `width` columns, and what lies beside it."""
 
-    def __init__(self, width: int, *, ties: bool = False) -> None:
+    def __init__(self, width: int, *, ties: bool = False, furthest: int = FAR) -> None:
         self._ties = ties  # whether items of one key may have the same start, as rows do
+        self._furthest = furthest  # no item that was saved starts later
         self.meta = np.zeros((FIRST_PLACES, width), np.int64)
         self.head = np.zeros(0, np.int64)
         self.length = np.zeros(0, np.int64)
@@ -297,7 +298,7 @@ class Arena:
 
     def _check_order(self, lengths: Array, starts: Array) -> None:
         """Refuse items that are not in the order of their starts, key by key, or lie too far away."""
-        if len(starts) and not -END_OF_TIME <= starts.min() <= starts.max() <= FAR:
+        if len(starts) and not -END_OF_TIME <= starts.min() <= starts.max() <= self._furthest:
             raise ValueError(f"items from {starts.min()} to {starts.max()}")
         owner = np.repeat(np.arange(len(lengths)), lengths)
         least = 0 if self._ties else 1

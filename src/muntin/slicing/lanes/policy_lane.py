@@ -66,7 +66,8 @@ class PolicyLane(TickLane):
         super().__init__(name, window, partials, setting)
         self._time_column = setting.time
         self._is_timed = window.policy.expired(None, setting.time) is not None
-        self._told = Arena(LEFT_COLUMNS)  # what was left at the ends that were reported
+        # What was left at the ends that were reported.
+        self._told = Arena(LEFT_COLUMNS, furthest=END_OF_TIME)
         self._walked = np.empty((FEW_ENDS, WALKED_COLUMNS), np.int64)
         self._rules = None if self._needs_rows else rules_of(window, setting.time)
         self._looks_at = None if self._rules is None else column_of(window)
