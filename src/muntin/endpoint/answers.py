@@ -26,7 +26,7 @@ class Limits:
 
 
 class Answers:
-    """Answers requests from a publication. A publication that is away is opened again when it is back."""
+    """Answers requests from a publication. One that was away is opened again."""
 
     def __init__(self, open_lookup: Callable[[], Lookup], limits: Limits) -> None:
         self.limits = limits

@@ -34,7 +34,7 @@ def description(
     limits: what a request may ask for.
     """
     keys = {name: key_schema(kind) for name, kind in types.items()}
-    results = {f"{window}_{name}": {} for window, name in columns_of(query)}
+    results: dict[str, Any] = {f"{window}_{name}": {} for window, name in columns_of(query)}
     moment = _schema(WHOLE if pa.types.is_integer(time) else MOMENT)
     asked: dict[str, Any] = {AT: moment}
     if keys:

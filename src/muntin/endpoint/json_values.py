@@ -193,11 +193,17 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     if form in (MOMENT, DAY, DECIMAL):
         return pa.array(values, pa.string()).cast(kind)
     if form is FLOAT:
-        column = pa.array(
-            [None if value is None else float(value) for value in values], pa.float64()
-        )
-        return column.cast(kind)
+        return _floats([None if value is None else float(value) for value in values], values, kind)
     return pa.array(values, kind)
+
+
+def _floats(numbers: list[float | None], values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return numbers in a type that may be narrower: whole ones stay what they are, none is infinite."""
+    column = pa.array(numbers, pa.float64()).cast(kind)
+    for value, held in zip(values, column.to_pylist(), strict=True):
+        if held is not None and (math.isinf(held) or (type(value) is int and held != value)):
+            raise pa.ArrowInvalid(f"{shown(value)} does not fit")
+    return column
 
 
 def _mismatch(value: Any, kind: pa.DataType, place: str) -> Refusal:

@@ -39,6 +39,8 @@ GRACE_S = 5
 """So many seconds requests have to end when the server stops."""
 AT_ONCE = 1000
 """Connections; more are answered with 503."""
+UNREAD = (401, 403, 404, 405, 408, 413)
+"""Where a body may be left: the connection is closed, as nobody reads the rest."""
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -70,7 +72,7 @@ class LookupServer:
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="critical",
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -192,8 +194,12 @@ def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = N
 
 
 def _error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    challenge = dict([CHALLENGE]) if status == HTTPStatus.UNAUTHORIZED else {}
-    return _json({"error": reason}, status, {**challenge, **(headers or {})})
+    more = dict(headers or {})
+    if status == HTTPStatus.UNAUTHORIZED:
+        more |= [CHALLENGE]
+    if status in UNREAD:
+        more["Connection"] = "close"
+    return _json({"error": reason}, status, more)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from muntin.jobs.job import read_query, read_sections
 from muntin.jobs.quiet_spark import interruptions
-from muntin.jobs.sections import JobError, Section
+from muntin.jobs.sections import Section
 from muntin.query.query import Query
 from muntin.serving.layout import Layout
 from muntin.serving.lookup import Lookup
