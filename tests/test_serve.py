@@ -293,7 +293,7 @@ def test_keys_that_a_type_cannot_hold_are_refused(store):
         for name, value in wrong:
             answer = ask(server, {"keys": [right, right | {name: value}], "at": at})
             sentence = refused(answer, 422)
-            assert sentence.startswith(f"keys[1], {name!r}: this is a"), (name, value)
+            assert sentence.startswith(f"keys[1], {name!r}: this is "), (name, value)
         for time in (5, "now", "", "2026-03-08T21:00:00.0000001", "2026-13-01", "-1", [at]):
             assert refused(ask(server, {"keys": [right], "at": time}), 422)[:9] == "'at': thi"
 

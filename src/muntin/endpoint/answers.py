@@ -91,7 +91,7 @@ class Answers:
         """Refuse a request because the publication cannot be read, and open it again next time."""
         try:
             yield
-        except (StoreError, SnapshotError) as error:
+        except (StoreError, ValueError, TypeError) as error:
             self._lookup = None
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
 
