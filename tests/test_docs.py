@@ -25,7 +25,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMED_ELSEWHERE = {"Key"}  # a type of stores that only annotates
 SPARK_MODULES = {  # functions that are called like the modules they are in
+    "as_of": "as_of.as_of",
     "check": "check.check",
+    "publish": "publish.publish",
     "rolling": "rolling.rolling",
     "rolling_plan": "rolling.rolling_plan",
     "session": "session.session",

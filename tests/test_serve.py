@@ -72,6 +72,7 @@ def published(store, query, rows, schema=SCHEMA):
     head = stream.begin()
     done = stream.writer.write(head, "0", table)
     stream.published.end(head, 0, done.latest - query.delay, None)
+    stream.published.close()
     return mt.Lookup(store, query)
 
 
@@ -628,6 +629,23 @@ def test_a_key_that_json_cannot_say_is_told_at_the_start(store):
         mt.SnapshotError, match="was published as binary, which cannot be asked for"
     ):
         serving(store, query)
+
+
+def test_a_condition_in_sql_is_refused_and_a_column_is_served(store):
+    rows = [{"t": 5 + i, "key": 1, "n": 1, "v": 1.5, "large": bool(i)} for i in range(3)]
+    query = numbers_query(aggregates={"n": mt.Count(where="large")})
+    published(store, query, rows, SCHEMA.append(pa.field("large", pa.bool_())))
+    with serving(store, query) as server:
+        answer = ask(server, {"keys": [{"key": 1}], "at": 50})
+        assert answer.json()["rows"][0]["long_n"] == 2
+
+    def opened():
+        raise KeyError("no column 'v > 1' in the batch")
+
+    with pytest.raises(
+        mt.SnapshotError, match="no column 'v > 1' .* as a boolean column, and name"
+    ):
+        Answers(opened, LIMITS)
 
 
 def test_a_lookup_tells_its_types_and_watermark(store):

@@ -38,7 +38,13 @@ class Answers:
         """Return the lookup, a new one if the last one failed; refuse keys that JSON cannot say."""
         lookup = self._lookup
         if lookup is None:
-            lookup = self._open()
+            try:
+                lookup = self._open()
+            except KeyError as error:
+                raise SnapshotError(
+                    f"{error.args[0]}; for a lookup, publish a condition in SQL as a boolean column, "
+                    "and name that column in where="
+                ) from error
             for name, kind in lookup.key_types.items():
                 if form_of(kind) is None:
                     raise SnapshotError(

@@ -1,5 +1,6 @@
 """Lookups in a published query, from any process: two blocks per level and key, in one exchange."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class Lookup:
     ) -> None:
         self.query = query
         self._published = Published(store.address, name)
+        self._close = weakref.finalize(self, self._published.close)
         self._layout = Layout.of(query)
         head = self._published.head()
         if head is None:
@@ -163,8 +165,8 @@ class Lookup:
         return arrays
 
     def close(self) -> None:
-        """Close the connection."""
-        self._published.close()
+        """Close the connection; without this it is closed when nobody has the lookup any more."""
+        self._close()
 
 
 def published_as(query: Query) -> Identity:
