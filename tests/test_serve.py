@@ -4,11 +4,14 @@ import datetime as dt
 import decimal
 import json
 import random
+import re
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import jsonschema
@@ -17,7 +20,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import muntin as mt
-from muntin.cli import main
+from muntin.cli import SERVE, main
 from muntin.endpoint.answers import Answers, Limits
 from muntin.endpoint.json_values import written
 from muntin.endpoint.server import LookupServer
@@ -570,6 +573,15 @@ def test_a_wrong_job_names_its_place(tmp_path, old, new, says):
     with pytest.raises(JobError, match=says) as raised:
         read_serving(write(tmp_path, text))
     assert "secret" not in str(raised.value)
+
+
+def test_the_table_in_the_documents_and_the_one_in_the_help_are_read(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "command.md").read_text()
+    (documented,) = re.findall(r"```toml\n(\[serve\]\n.*?)```", page, re.DOTALL)
+    helped = textwrap.dedent(SERVE.split(":\n", 1)[1])
+    for table in (documented, helped):
+        read = read_serving(write(tmp_path, JOB[: JOB.index("[serve]")] + table))
+        assert (read.name, Limits(**read.limits)) == ("query", Limits())
 
 
 def test_the_command_serves_until_it_is_stopped(store, redis, tmp_path):
