@@ -476,7 +476,7 @@ def test_explain_needs_no_spark(tmp_path, capfd):
     assert said.endswith("sink: tables on the console\nFalse\n")
 
 
-@pytest.mark.parametrize("command", ["run", "watch", "explain", "demo", "bench", "doctor"])
+@pytest.mark.parametrize("command", ["run", "watch", "serve", "explain", "demo", "bench", "doctor"])
 def test_every_command_has_help_with_examples_and_exit_codes(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

@@ -676,8 +676,8 @@ def test_the_token_is_compared_in_constant_time(board, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"host": "0.0.0.0"}, "other machines may reach the page on 0.0.0.0: give it a token"),
-        ({"host": "::"}, "other machines may reach the page on ::: give it a token"),
+        ({"host": "0.0.0.0"}, "other machines may reach the server on 0.0.0.0: give it a token"),
+        ({"host": "::"}, "other machines may reach the server on ::: give it a token"),
         ({"token": "short"}, "a token has at least 16 characters that can be printed, got 5: make"),
         ({"token": "s" * 20 + "\n"}, "that can be printed, got 21"),
     ],

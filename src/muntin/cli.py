@@ -47,6 +47,14 @@ a job file:
   table = "plugs"
   checkpoint = "checkpoints/plugs"
 """
+SERVE = """\
+what is served, in a job file with a [query], its [windows] and its [aggregates]:
+  [serve]
+  store = "redis://localhost:6379"
+  name = "query"
+  keys = 1000
+  body = 1_000_000
+"""
 PLAIN_WIDTH = 120  # of what is printed to a file
 
 
@@ -98,12 +106,18 @@ def _page(asked: argparse.Namespace) -> dict[str, Any] | None:
     """Return where the live page is served; None if there is none."""
     from muntin.jobs import JobError
 
-    given = {name: getattr(asked, name) for name in ("port", "host") if getattr(asked, name)}
+    given = _place(asked)
     if not asked.watch:
         if given or asked.token_file:
             raise JobError("--port, --host and --token-file are for the live page: add --watch")
         return None
-    from muntin.watch.server import HOST, check_token
+    return _listening(asked, given)
+
+
+def _listening(asked: argparse.Namespace, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a host and a port with the token that they need."""
+    from muntin.jobs import JobError
+    from muntin.watch.access import HOST, check_token
 
     try:
         if asked.token_file:
@@ -112,6 +126,17 @@ def _page(asked: argparse.Namespace) -> dict[str, Any] | None:
     except (OSError, ValueError) as error:
         raise JobError(f"--token-file {asked.token_file or 'is missing'}: {error}") from error
     return given
+
+
+def _place(asked: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(asked, name) for name in ("port", "host") if getattr(asked, name)}
+
+
+def _serve(asked: argparse.Namespace, console: "Console") -> int:
+    from muntin.jobs.serving import serve_job
+
+    serve_job(asked.job, console, _listening(asked, _place(asked)))
+    return FINE
 
 
 def _explain(asked: argparse.Namespace, console: "Console") -> int:
@@ -199,21 +224,30 @@ def _add_jobs(commands: Any) -> None:
         command.add_argument(
             "--once", action="store_true", help="end a stream when it has taken what is there"
         )
-        command.add_argument(
-            "--port", type=int, help="where the live page is; else one that is free"
-        )
-        command.add_argument(
-            "--host",
-            help="what the page listens on, such as 0.0.0.0; else only this machine reaches it",
-        )
-        command.add_argument(
-            "--token-file",
-            type=Path,
-            metavar="FILE",
-            help="a file with the password of the page, needed with --host; it is sent as it is",
-        )
+        _add_place(command, "the live page")
     run.add_argument("--watch", action="store_true", help="show a live page of the windows")
     watch.set_defaults(watch=True)
+    serve = _add(
+        commands, "serve", _serve, "answer lookups in a published query over HTTP, until Ctrl-C",
+        "power.toml", "power.toml --host 0.0.0.0 --port 8080 --token-file token",
+    )  # fmt: skip
+    serve.add_argument("job", type=Path, metavar="job.toml", help="the query, and its store")
+    serve.epilog = f"{SERVE}\n{serve.epilog}"
+    _add_place(serve, "the server")
+
+
+def _add_place(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--port", type=int, help=f"where {what} is; else one that is free")
+    command.add_argument(
+        "--host",
+        help="what it listens on, such as 0.0.0.0; else only this machine reaches it",
+    )
+    command.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help=f"a file with the password of {what}, needed with --host; it is sent as it is",
+    )
 
 
 def _add(

@@ -20,7 +20,7 @@ from muntin.kernels.codegen.cache import folder
 OK, MISSING, WRONG = "ok", "missing", "wrong"
 STYLES = {OK: "green", MISSING: "yellow", WRONG: "bold red"}
 OLDEST_PYTHON = (3, 11)
-EXTRAS = ("spark", "kafka", "postgres", "delta", "stores", "sketches", "frames", "plots")
+EXTRAS = ("spark", "kafka", "postgres", "delta", "stores", "serve", "sketches", "frames", "plots")
 MODULES = {"confluent-kafka": "confluent_kafka", "pillow": "PIL", "protobuf": "google.protobuf"}
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?([^;]*)(?:;.*extra == ['\"](\w+)['\"])?")
 KAFKA_NEEDS = ">=4.2"  # of PySpark

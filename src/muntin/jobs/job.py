@@ -4,7 +4,7 @@ A job file is TOML. It is read without Spark, and everything in it that can be c
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from muntin.query.query import WINDOW_TIME, Query
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECTIONS = ("source", "query", "windows", "aggregates", "sink", "spark")
+NEEDED = ("source", "query", "windows", "aggregates", "sink")
+SECTIONS = (*NEEDED, "spark", "serve")
 RUNNING = ("plan", "engine")
 """What of [query] says how it runs, and not what it means."""
 PARAMETERS = [f.name for f in fields(Query) if f.init and f.name not in ("windows", "aggregates")]
@@ -78,24 +79,29 @@ class Job:
 
 def read_job(file: Path) -> Job:
     """Return the job that a file describes, or say what is wrong with it, and where."""
-    content = _content(file)
-    for name in content:
-        if name not in SECTIONS:
-            raise JobError(f"{file}, [{name}]: this is not known: {nearest(name, SECTIONS)}")
-    for name in SECTIONS[:-1]:
-        if name not in content:
-            raise JobError(f"{file}: the table [{name}] is missing")
-    sections = {name: Section(file, name, content[name]) for name in SECTIONS[:-1]}
+    sections = read_sections(file, NEEDED)
     source = read_source(sections["source"])
     sink = read_sink(sections["sink"], source.stream)
-    query = _query(sections["query"], sections["windows"], sections["aggregates"])
+    query = read_query(sections["query"], sections["windows"], sections["aggregates"])
     if source.stream and query.watermark is None:
         raise sections["query"].error(
             'a stream needs a watermark, which says how late rows may be: watermark = "10 seconds"'
         )
-    settings = Section(file, "spark", content.get("spark", {})).flat("spark.")
+    settings = sections["spark"].flat("spark.")
     plan, engine = _plan(sections["query"], query), _engine(sections["query"])
     return Job(file, source, query, sink, settings, plan, engine)
+
+
+def read_sections(file: Path, needed: Iterable[str]) -> dict[str, Section]:
+    """Return the tables of a job file, of which some have to be there."""
+    content = _content(file)
+    for name in content:
+        if name not in SECTIONS:
+            raise JobError(f"{file}, [{name}]: this is not known: {nearest(name, SECTIONS)}")
+    for name in needed:
+        if name not in content:
+            raise JobError(f"{file}: the table [{name}] is missing")
+    return {name: Section(file, name, content.get(name, {})) for name in SECTIONS}
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -107,7 +113,8 @@ def _content(file: Path) -> dict[str, Any]:
         raise JobError(f"{file} is not TOML: {error}") from error
 
 
-def _query(section: Section, windows: Section, aggregates: Section) -> Query:
+def read_query(section: Section, windows: Section, aggregates: Section) -> Query:
+    """Return the query that three tables of a job file describe."""
     section.only([*PARAMETERS, *RUNNING])
     section.need("time", str, '"at"')
     given = {name: value for name, value in section.items() if name not in RUNNING}

@@ -1,5 +1,6 @@
 """Lookups in a published query, from any process: two blocks per level and key, in one exchange."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from muntin.stores.published import Head, Published
 
 PARTS = ("time", "keys", "windows", "aggregates")
 """What of a query's identity a publication is bound to."""
+ANOTHER = "it is another one by now: make a new Lookup"
 
 
 class Lookup:
@@ -40,6 +42,7 @@ class Lookup:
     ) -> None:
         self.query = query
         self._published = Published(store.address, name)
+        self._close = weakref.finalize(self, self._published.close)
         self._layout = Layout.of(query)
         head = self._published.head()
         if head is None:
@@ -86,6 +89,23 @@ class Lookup:
         titles = [f"{window}_{name}" for window, name in columns_of(self.query)]
         return pa.Table.from_arrays([*columns, *arrays], names=[*self.query.keys, *titles])
 
+    @property
+    def key_types(self) -> dict[str, pa.DataType]:
+        """The types of the keys, as they were published."""
+        return {name: self._keys.field(name).type for name in self.query.keys}
+
+    @property
+    def time_type(self) -> pa.DataType:
+        """The type of the times, as they were published."""
+        return self._types[0]
+
+    def watermark(self) -> int | None:
+        """Return the watermark of what is published, if it has one; StoreError if it cannot be read."""
+        head = self._published.head()
+        if head is None or (head.token, head.about) != (self._token, self._about):
+            raise StoreError(self._published.tell(ANOTHER))
+        return head.watermark
+
     def _as_published(self, column: pa.Array, name: str) -> pa.Array:
         wanted = self._keys.field(name).type
         try:
@@ -96,7 +116,7 @@ class Lookup:
     def _check(self, head: Head, begins: dict[str, int], time: int) -> None:
         """Refuse a publication that is another one by now, and what has expired."""
         if (head.token, head.about) != (self._token, self._about):
-            raise StoreError(self._published.tell("it is another one by now: make a new Lookup"))
+            raise StoreError(self._published.tell(ANOTHER))
         if head.watermark is None:
             return
         past = self._layout.past(self.query, head.watermark)
@@ -145,8 +165,8 @@ class Lookup:
         return arrays
 
     def close(self) -> None:
-        """Close the connection."""
-        self._published.close()
+        """Close the connection; without this it is closed when nobody has the lookup any more."""
+        self._close()
 
 
 def published_as(query: Query) -> Identity:

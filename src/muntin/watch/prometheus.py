@@ -47,20 +47,20 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
     totals, now = figures["totals"], figures["now"]
     for name, what in COUNTED.items():
         if name in totals:
-            yield from _metric(f"{name}_total", "counter", what, {"": totals[name]})
-    kinds = {_label("kind", kind): n for kind, n in totals.items() if kind not in COUNTED}
-    yield from _metric("windows_total", "counter", "Windows reported, by kind.", kinds)
+            yield from metric_lines(f"{name}_total", "counter", what, {"": totals[name]})
+    kinds = {label("kind", kind): n for kind, n in totals.items() if kind not in COUNTED}
+    yield from metric_lines("windows_total", "counter", "Windows reported, by kind.", kinds)
     for name, (metric, what) in GAUGES.items():
         if name in now:
-            yield from _metric(metric, "gauge", what, {"": now[name]})
-    spent = {_label("part", part): seconds for part, seconds in figures["spent"].items()}
+            yield from metric_lines(metric, "gauge", what, {"": now[name]})
+    spent = {label("part", part): seconds for part, seconds in figures["spent"].items()}
     what = "Seconds that parts of the last micro-batch took."
-    yield from _metric("micro_batch_part_seconds", "gauge", what, spent)
-    open_ = {_label("window", window): n for window, n in figures["open"].items()}
-    yield from _metric("open_windows", "gauge", "Windows of a key that can be open.", open_)
+    yield from metric_lines("micro_batch_part_seconds", "gauge", what, spent)
+    open_ = {label("window", window): n for window, n in figures["open"].items()}
+    yield from metric_lines("open_windows", "gauge", "Windows of a key that can be open.", open_)
 
 
-def _metric(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iterator[str]:
+def metric_lines(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iterator[str]:
     """Yield the lines of a metric; nothing is said of one without values."""
     if values:
         yield f"# HELP muntin_{name} {what}"
@@ -69,6 +69,7 @@ def _metric(name: str, kind: str, what: str, values: Mapping[str, float]) -> Ite
         yield f"muntin_{name}{label} {value}"
 
 
-def _label(name: str, value: str) -> str:
+def label(name: str, value: str) -> str:
+    """Return a label as it stands behind the name of a metric."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{{{name}="{escaped}"}}'

@@ -1,15 +1,6 @@
-"""The page's server: a few files, and a stream of drawings as server-sent events.
+"""The page's server: a few files, and a stream of drawings as server-sent events."""
 
-Without a token it listens on 127.0.0.1 only, and answers only those that ask for it by that name: a page
-from elsewhere whose name was made to point here (DNS rebinding) sends its own name, and is refused. With
-a token everybody has to send it, as the password of HTTP's basic authentication or as a bearer's token.
-"""
-
-import base64
-import binascii
-import hmac
 import json
-import re
 import socket
 import threading
 import time
@@ -22,14 +13,12 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+from muntin.watch.access import CHALLENGE, HOST, LOOPBACK, check_token, refusal
 from muntin.watch.board import Board
 from muntin.watch.charts import View
 from muntin.watch.history import HELD
 from muntin.watch.prometheus import CONTENT, metrics
 
-HOST = "127.0.0.1"
-NAMES = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?", re.IGNORECASE)
-"""The port may be another: people reach a remote machine's page through a tunnel."""
 FILES = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -54,8 +43,6 @@ SILENCE = 10.0
 GRACE = 2.0
 """So many seconds a page has to take the last drawing when the server stops."""
 COLUMNS = range(50, 2001)
-LOOPBACK = (HOST, "localhost")
-SHORTEST_TOKEN = 16
 AGGREGATE = "aggregate."
 MANY = 1000
 """A page asks with fewer parameters than this."""
@@ -116,19 +103,6 @@ def serve(board: Board, port: int = 0, host: str = HOST, token: str | None = Non
     return Server(board, port, host, token)
 
 
-def check_token(host: str, token: str | None) -> None:
-    """Refuse a token that is too short, and none where other machines reach the page."""
-    if token is None and host not in LOOPBACK:
-        raise ValueError(
-            f"other machines may reach the page on {host}: give it a token, or leave out the host"
-        )
-    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isprintable()):
-        raise ValueError(
-            f"a token has at least {SHORTEST_TOKEN} characters that can be printed, got {len(token)}: "
-            'make one with python -c "import secrets; print(secrets.token_urlsafe())"'
-        )
-
-
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -155,10 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a file of the page, or drawings as long as someone looks."""
         path, _, parameters = self.path.partition("?")
         try:
-            if self.server.token is not None and not self._knows(self.server.token):
-                self._refuse(HTTPStatus.UNAUTHORIZED, "send the token of this page as the password")
-            elif self.server.token is None and not NAMES.fullmatch(self.headers.get("Host", "")):
-                self._refuse(HTTPStatus.FORBIDDEN, f"ask for this page at {HOST} or localhost")
+            refused = refusal(self.headers, self.server.token, "this page")
+            if refused is not None:
+                self._refuse(*refused)
             elif path == "/metrics":
                 text = metrics(self.server.board.figures())
                 self._send(HTTPStatus.OK, CONTENT, text.encode())
@@ -173,19 +146,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Keep silent: the terminal belongs to the query."""
-
-    def _knows(self, token: str) -> bool:
-        """Whether the reader sent the token; how long that takes does not depend on what was sent."""
-        scheme, _, given = self.headers.get("Authorization", "").partition(" ")
-        sent = given.strip().encode("latin-1")  # as http.server reads headers
-        if scheme.lower() == "basic":
-            try:
-                sent = base64.b64decode(sent, validate=True).partition(b":")[2]
-            except binascii.Error:
-                sent = b""
-        elif scheme.lower() != "bearer":
-            sent = b""
-        return hmac.compare_digest(sent, token.encode())
 
     def _events(self, parameters: str) -> None:
         """Send drawings to someone who looks, if it is clear at what."""
@@ -235,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         if length is not None:
             self.send_header("Content-Length", str(length))
         if status == HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", 'Basic realm="muntin", charset="UTF-8"')
+            self.send_header(*CHALLENGE)
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
