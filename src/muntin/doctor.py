@@ -72,14 +72,14 @@ def _python() -> Check:
 
 def _packages() -> Iterator[Check]:
     """Compare what is installed with what muntin asks for, itself and for its extras."""
+    matches = (REQUIREMENT.match(line) for line in metadata.requires("muntin") or [])
+    asked = [match.groups() for match in matches if match is not None]
     seen = set()
-    for line in metadata.requires("muntin") or []:
-        match = REQUIREMENT.match(line)
-        assert match is not None
-        name, asked, extra = match.groups()
-        if (extra is None or extra in EXTRAS) and name not in seen:
-            seen.add(name)
-            yield package(name, asked.strip(), extra)
+    for among in (None, *EXTRAS):  # a package of several extras is named with the first
+        for name, versions, extra in asked:
+            if extra == among and name not in seen:
+                seen.add(name)
+                yield package(name, versions.strip(), extra)
 
 
 def package(name: str, asked: str, extra: str | None) -> Check:
