@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.spark.java import provide_java, require_pyspark
 
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
-CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
-STREAMING = "org.apache.spark.sql.execution.streaming"
-MANAGERS = (
-    f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
-    f"{STREAMING}.FileSystemBasedCheckpointFileManager",  # Spark 4.0
-)
 WORKING_COPIES = "spark.muntin.workingCopies"
 """How many bytes of working copies a Python worker keeps, such as 512m or 2g."""
 SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -82,8 +76,6 @@ def session(
     spark = SparkSession.builder.config(map={**chosen}).getOrCreate()
     if PARTITIONS not in given:
         spark.conf.set(PARTITIONS, spark.sparkContext.defaultParallelism)
-    if CHECKPOINTS not in given and chosen["spark.master"].startswith("local["):
-        spark.conf.set(CHECKPOINTS, _file_manager(spark))
     return spark
 
 
@@ -111,15 +103,6 @@ def _socket_folder() -> str:
     folder = tempfile.TemporaryDirectory(prefix="muntin-", dir="/tmp")
     atexit.register(folder.cleanup)
     return folder.name
-
-
-def _file_manager(spark: "SparkSession") -> str:
-    """Return the name that this version of Spark has for the manager that uses FileSystem."""
-    machine: Any = spark.sparkContext._jvm
-    loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
-    paths = (f"{name.replace('.', '/')}.class" for name in MANAGERS)
-    found = (name for name, path in zip(MANAGERS, paths, strict=True) if loader.getResource(path))
-    return next(found)
 
 
 def _given(
