@@ -372,6 +372,8 @@ def test_what_cannot_be_compiled_runs_interpreted_and_says_why():
             "on has 2 rows, the values have 5",
         ),
         (lambda x: mt.rolling(x, 2, mt.Max(), by=x[:2]), ValueError, "by has 2 rows"),
+        (lambda x: mt.rolling(x[:2], 2, mt.Max(), by=[1, True]), TypeError, "types bool, int"),
+        (lambda x: mt.rolling(x[:2], 2, mt.Max(), by=["1", 1]), TypeError, "types int, str"),
         (lambda x: mt.rolling((x, x[:1]), 2, mt.ArgMax()), ValueError, "column 1 has 1 rows"),
         (lambda x: mt.rolling(x, 2, mt.ArgMax()), TypeError, "takes 2 columns"),
         (lambda x: mt.rolling(x, 2, mt.Max(), closed="up"), ValueError, "'up'"),

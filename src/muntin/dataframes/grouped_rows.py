@@ -111,9 +111,14 @@ def _codes(keys: dict[str, Any], rows: int) -> tuple[Array, int]:
         columns = [_numbered(arrow_column(column, name)) for name, column in keys.items()]
         table = KeyTable(tuple(keys))
         return table.number(columns, rows), len(table)
-    except TypeError:
+    except TypeError:  # Arrow has no type for them, such as tuples
         seen: dict[Any, int] = {}
-        lists = [read(column, name).objects() for name, column in keys.items()]
+        lists = [
+            column if isinstance(column, list | tuple) else read(column, name).objects()
+            for name, column in keys.items()
+        ]
+        if any(len({type(x) for x in column if x is not None}) > 1 for column in lists):
+            raise  # 1 and True are equal, and not the same key
         codes = [seen.setdefault(key, len(seen)) for key in zip(*lists, strict=True)]
         return np.array(codes, np.int64), len(seen)
 
