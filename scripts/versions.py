@@ -1,7 +1,7 @@
 """Try versions of Spark and pandas, each in an environment of its own: `python -m scripts.versions`.
 
     python -m scripts.versions                          all that the table has
-    python -m scripts.versions --only 4.1.4 --folder /tmp/versions
+    python -m scripts.versions --only 4.1.4 --folder environments
 
 An environment is made with pip, which needs an index of packages and some 600 MB for each; one that is
 in the folder already is used again. What runs in it are the tests of `--tests`. A row is printed for
